@@ -1,0 +1,163 @@
+//! How a store is set up: a builder, and the environment behind it.
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `CACHELIFT_DIR` | the cache directory | `$XDG_CACHE_HOME/cachelift`, else `~/.cache/cachelift` |
+//! | `CACHELIFT_MODE` | `read-write`, `read-only`, `refresh`, `off` | `read-write` |
+//! | `CACHELIFT_NAMESPACE` | enters every key: suites that must not share | none |
+//! | `CACHELIFT_SALT` | enters every key: change it to start anew | none |
+//! | `CACHELIFT_MAX_SIZE` | most bytes on disk: `500M`, `2G` | `2G` |
+//! | `CACHELIFT_MEMORY_SIZE` | most bytes in this process's memory tier | `256M` |
+//! | `CACHELIFT_BASE_DIR` | a read-only directory under the cache directory | none |
+//! | `CACHELIFT_STATS` | a file that gets one JSON line per process | none |
+//! | `CACHELIFT_LOG` | what the command logs: `warn`, `cachelift=debug` | `warn` |
+//!
+//! A value set on the builder wins over the environment, which wins over the default.
+
+use std::path::PathBuf;
+
+use crate::error::ConfigError;
+
+/// What a store may do with its directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Read and publish.
+    #[default]
+    ReadWrite,
+    /// Read; write nothing, not even a lock file.
+    ReadOnly,
+    /// Find nothing that was there before, make everything, and publish it in place of what is there.
+    Refresh,
+    /// Use no directory: the memory tier alone.
+    Off,
+}
+
+/// The settings of a [`Store`](crate::store::Store).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The cache directory; `None` if nothing says where it could be.
+    pub dir: Option<PathBuf>,
+    /// A read-only directory that is asked after `dir`.
+    pub base_dir: Option<PathBuf>,
+    /// What may be done with the directory.
+    pub mode: Mode,
+    /// Enters every key.
+    pub namespace: String,
+    /// Enters every key.
+    pub salt: String,
+    /// The most bytes that may lie on disk.
+    pub max_size: u64,
+    /// The most bytes that this process keeps in memory.
+    pub memory_size: u64,
+    /// The file that gets a JSON line of counters when the store is closed.
+    pub stats: Option<PathBuf>,
+}
+
+impl Default for Config {
+    /// The defaults, without the environment and so without a directory.
+    fn default() -> Self {
+        Config {
+            dir: None,
+            base_dir: None,
+            mode: Mode::ReadWrite,
+            namespace: String::new(),
+            salt: String::new(),
+            max_size: 2 << 30,
+            memory_size: 256 << 20,
+            stats: None,
+        }
+    }
+}
+
+impl Config {
+    /// The settings of the environment. Fails where a variable cannot be understood; a directory that
+    /// cannot be used is no failure here, the store says so when it opens.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_lookup(|name| std::env::var_os(name).and_then(|value| value.into_string().ok()))
+    }
+
+    /// As [`from_env`](Self::from_env), with `lookup` in place of the environment.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let set = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        let mut config = Config {
+            dir: set("CACHELIFT_DIR").map(PathBuf::from).or_else(|| default_dir(&set)),
+            base_dir: set("CACHELIFT_BASE_DIR").map(PathBuf::from),
+            namespace: set("CACHELIFT_NAMESPACE").unwrap_or_default(),
+            salt: set("CACHELIFT_SALT").unwrap_or_default(),
+            stats: set("CACHELIFT_STATS").map(PathBuf::from),
+            ..Config::default()
+        };
+        if let Some(mode) = set("CACHELIFT_MODE") {
+            config.mode = match mode.as_str() {
+                "read-write" => Mode::ReadWrite,
+                "read-only" => Mode::ReadOnly,
+                "refresh" => Mode::Refresh,
+                "off" => Mode::Off,
+                _ => {
+                    return Err(bad(
+                        "CACHELIFT_MODE",
+                        &mode,
+                        "read-write, read-only, refresh or off",
+                    ));
+                }
+            };
+        }
+        if let Some(size) = set("CACHELIFT_MAX_SIZE") {
+            config.max_size = parse_size("CACHELIFT_MAX_SIZE", &size)?;
+        }
+        if let Some(size) = set("CACHELIFT_MEMORY_SIZE") {
+            config.memory_size = parse_size("CACHELIFT_MEMORY_SIZE", &size)?;
+        }
+        Ok(config)
+    }
+
+    /// The same settings with this cache directory.
+    pub fn dir(self, dir: impl Into<PathBuf>) -> Self {
+        Config { dir: Some(dir.into()), ..self }
+    }
+
+    /// The same settings with this mode.
+    pub fn mode(self, mode: Mode) -> Self {
+        Config { mode, ..self }
+    }
+
+    /// The same settings with this namespace.
+    pub fn namespace(self, namespace: impl Into<String>) -> Self {
+        Config { namespace: namespace.into(), ..self }
+    }
+}
+
+/// The number of bytes that `text` says: a number with an optional `K`, `M`, `G` or `T` (powers of 1024)
+/// and an optional `B` or `iB` behind it. `name` is what the error calls the setting.
+pub fn parse_size(name: &str, text: &str) -> Result<u64, ConfigError> {
+    let expected = "a size such as 500M or 2G";
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(bad(name, text, expected)),
+    };
+    digits
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(1 << shift))
+        .ok_or_else(|| bad(name, text, expected))
+}
+
+fn default_dir(set: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    // The XDG specification tells to ignore a relative path.
+    let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    set("XDG_CACHE_HOME")
+        .and_then(absolute)
+        .or_else(|| Some(set("HOME").and_then(absolute)?.join(".cache")))
+        .map(|base| base.join("cachelift"))
+}
+
+fn bad(variable: &str, value: &str, expected: &str) -> ConfigError {
+    ConfigError { variable: variable.into(), value: value.into(), expected: expected.into() }
+}

@@ -1,0 +1,13 @@
+//! cachelift: a persistent, multi-process-safe cache of machine code that Cranelift generates.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(not(all(unix, target_pointer_width = "64", target_endian = "little")))]
+compile_error!(
+    "cachelift runs on 64-bit little-endian Linux and macOS; see the README's section on limits"
+);
+
+pub mod config;
+pub mod error;
+pub mod key;
+mod sync;

@@ -1,0 +1,3 @@
+//! The `cachelift` command.
+
+fn main() {}

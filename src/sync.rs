@@ -1,0 +1,105 @@
+//! The only place that names an atomic, a lock, a thread or a clock.
+//!
+//! Everything else imports from here, so that one body of code runs on threads, under loom
+//! (`--cfg loom`, every interleaving of a small case) and under shuttle (`--cfg shuttle`, many random
+//! schedules of a larger one).
+//!
+//! ```text
+//!   cfg(loom) ──► loom      cfg(shuttle) ──► shuttle      otherwise ──► std
+//! ```
+//!
+//! Locks here have no poisoning: a panic under a lock is the panicking caller's business, and every
+//! critical section of this crate leaves its data whole at each step.
+
+#![allow(unused_imports, reason = "not every build uses every primitive")]
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread,
+};
+#[cfg(all(shuttle, not(loom)))]
+pub(crate) use shuttle::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread,
+};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread,
+};
+
+#[cfg(loom)]
+use loom::sync as imp;
+#[cfg(all(shuttle, not(loom)))]
+use shuttle::sync as imp;
+#[cfg(not(any(loom, shuttle)))]
+use std::sync as imp;
+
+use std::sync::PoisonError;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A guard of [`Mutex`].
+pub(crate) type MutexGuard<'a, T> = imp::MutexGuard<'a, T>;
+
+/// A mutual exclusion lock that a panic does not poison.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(imp::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Mutex(imp::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A condition variable for [`Mutex`].
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(imp::Condvar);
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Condvar(imp::Condvar::new())
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits at most `limit`; says whether the limit was reached.
+    pub(crate) fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        limit: Duration,
+    ) -> (MutexGuard<'a, T>, bool) {
+        let (guard, result) =
+            self.0.wait_timeout(guard, limit).unwrap_or_else(PoisonError::into_inner);
+        (guard, result.timed_out())
+    }
+}
+
+/// The monotonic clock of this process.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Seconds since 1970 on this machine's clock; 0 before that.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
+}
