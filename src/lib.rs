@@ -10,4 +10,5 @@ compile_error!(
 pub mod config;
 pub mod error;
 pub mod key;
+pub mod store;
 mod sync;

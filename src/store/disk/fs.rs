@@ -6,8 +6,6 @@
 
 use std::io;
 
-pub(crate) mod real;
-
 /// What `stat` says of an open file or of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
@@ -82,8 +80,13 @@ pub(crate) trait Fs: Send + Sync + 'static {
     /// Waits until the file's data (a directory's names) would survive a power cut.
     fn sync(&self, file: &Self::Handle) -> io::Result<()>;
     /// Gives `from` the name `to`, atomically replacing what had it.
-    fn rename(&self, at: &Self::Handle, from: &str, to_dir: &Self::Handle, to: &str)
-    -> io::Result<()>;
+    fn rename(
+        &self,
+        at: &Self::Handle,
+        from: &str,
+        to_dir: &Self::Handle,
+        to: &str,
+    ) -> io::Result<()>;
     /// As [`rename`](Self::rename); `AlreadyExists` if `to` is taken.
     fn rename_new(
         &self,

@@ -212,7 +212,9 @@ fn encode_meta(meta: &Meta) -> Vec<u8> {
     Some(encoded(meta))
         .filter(fits)
         .or_else(|| Some(encoded(&Meta { source: None, ..meta.clone() })).filter(fits))
-        .or_else(|| Some(encoded(&Meta { source: None, parts: vec![], ..meta.clone() })).filter(fits))
+        .or_else(|| {
+            Some(encoded(&Meta { source: None, parts: vec![], ..meta.clone() })).filter(fits)
+        })
         .unwrap_or_else(|| {
             encoded(&Meta { created_s: meta.created_s, cost_us: meta.cost_us, ..Meta::default() })
         })

@@ -1,0 +1,4 @@
+//! The tier in the cache directory.
+
+pub(crate) mod fs;
+pub mod record;
