@@ -11,9 +11,9 @@
 //!       tmp-<random>        no one's business until it is renamed
 //! ```
 //!
-//! Numbers are little-endian. Every file says which cache it belongs to and carries a checksum, so that a
-//! file of another cache, another format or another shard is seen for what it is. The parsers are pure, allocate
-//! nothing, and answer any bytes at all with a value or a [`Malformed`].
+//! Numbers are little-endian. Every file says which cache it belongs to and carries a checksum, so
+//! that a file of another cache, another format or another shard is seen for what it is. The
+//! parsers are pure, allocate nothing, and answer any bytes at all with a value or a [`Malformed`].
 //!
 //! | `meta` | bytes | | `CURRENT` | bytes | | segment header | bytes |
 //! |---|---|---|---|---|---|---|---|
@@ -144,7 +144,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) cache: CacheId,
     pub(crate) shard: u16,
     pub(crate) id: SegmentId,
-    /// The boot of the machine in which it was made, and the only one in which it may be appended to.
+    /// The boot of the machine in which it was made, and the only one in which it may be appended
+    /// to.
     pub(crate) boot: [u8; 16],
 }
 

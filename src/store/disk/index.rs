@@ -6,20 +6,23 @@
 //!                               └── a slot goes empty → live → dead and no further
 //! ```
 //!
-//! One writer at a time (whoever holds the shard's lock) fills slots; any number of readers in any number of processes
-//! look at them without a lock. What they may rely on:
+//! One writer at a time (whoever holds the shard's lock) fills slots; any number of readers in any
+//! number of processes look at them without a lock. What they may rely on:
 //!
-//! - **Published**: words 1 to 3 of a slot, and the record they tell of, are written before word 0 says
-//!   *live* with release; a reader that acquires after seeing it sees them all.
-//! - **Constant**: words 0 (but for its state), 1 and 2 of a slot that is not empty never change. So a place read from a slot belongs to the
-//!   fingerprint read from it, whatever happened between the two loads.
-//! - **Ordered**: no slot is empty again, so an entry put later of two with one fingerprint stands later in
-//!   probe order. One slot stays empty, so that this order has a beginning. Whoever moves an entry puts it anew first and kills the old slot with release after; a reader that
-//!   skips the dead one acquires, and finds the new one further on.
-//! - **A hint**: the record says whether it is the key's; an index may lose entries, and never makes any up.
+//! - **Published**: words 1 to 3 of a slot, and the record they tell of, are written before word 0
+//!   says *live* with release; a reader that acquires after seeing it sees them all.
+//! - **Constant**: words 0 (but for its state), 1 and 2 of a slot that is not empty never change.
+//!   So a place read from a slot belongs to the fingerprint read from it, whatever happened between
+//!   the two loads.
+//! - **Ordered**: no slot is empty again, so an entry put later of two with one fingerprint stands
+//!   later in probe order. One slot stays empty, so that this order has a beginning. Whoever moves
+//!   an entry puts it anew first and kills the old slot with release after; a reader that skips the
+//!   dead one acquires, and finds the new one further on.
+//! - **A hint**: the record says whether it is the key's; an index may lose entries, and never
+//!   makes any up.
 //!
-//! Nothing here believes the words: any contents of them end in some candidates that have a valid seal,
-//! after at most [`PROBES`] slots.
+//! Nothing here believes the words: any contents of them end in some candidates that have a valid
+//! seal, after at most [`PROBES`] slots.
 
 pub(crate) mod find;
 pub(crate) mod rebuild;
@@ -91,8 +94,8 @@ impl<W: Words> Index<W> {
         self.words.load(SETTLED) == 1
     }
 
-    /// The live entries of this fingerprint, the one put last at the end. There may be several: of other
-    /// keys, or of one that is being moved.
+    /// The live entries of this fingerprint, the one put last at the end. There may be several: of
+    /// other keys, or of one that is being moved.
     pub(crate) fn candidates(
         &self,
         fingerprint: Fingerprint,
@@ -132,8 +135,8 @@ impl<W: Words> Index<W> {
         Recency::unpack(self.words.load(word(candidate.slot, 3)))
     }
 
-    /// How the slots are used, as counted while they were filled and killed: off by as many as writers died
-    /// at the wrong moment.
+    /// How the slots are used, as counted while they were filled and killed: off by as many as
+    /// writers died at the wrong moment.
     pub(crate) fn counts(&self) -> Counts {
         Counts { entries: self.words.load(ENTRIES), dead: self.words.load(DEAD_COUNT) }
     }
@@ -154,8 +157,8 @@ impl<W: Words> Index<W> {
         Tail::unpack(self.words.load(TAIL), self.header.base)
     }
 
-    /// Whether a live entry of the tail's segment ends beyond the tail, which then tells less than was
-    /// published.
+    /// Whether a live entry of the tail's segment ends beyond the tail, which then tells less than
+    /// was published.
     pub(crate) fn overruns(&self, tail: Tail) -> bool {
         self.entries().any(|(Candidate { location, .. }, _)| {
             location.segment == tail.segment && location.end() > tail.end
@@ -198,7 +201,8 @@ impl<W: WordsMut> Index<W> {
         Index { words, header }
     }
 
-    /// Puts an entry whose record is whole: readers find it from here on. Only the shard's writer may.
+    /// Puts an entry whose record is whole: readers find it from here on. Only the shard's writer
+    /// may.
     pub(crate) fn insert(
         &self,
         fingerprint: Fingerprint,
@@ -220,8 +224,8 @@ impl<W: WordsMut> Index<W> {
         Ok(Candidate { slot, fingerprint, location })
     }
 
-    /// Puts an entry whose record was written at the tail, and moves the tail behind it: first, so that
-    /// at no moment an entry lies where the next record would be written.
+    /// Puts an entry whose record was written at the tail, and moves the tail behind it: first, so
+    /// that at no moment an entry lies where the next record would be written.
     pub(crate) fn append(
         &self,
         fingerprint: Fingerprint,
@@ -232,8 +236,8 @@ impl<W: WordsMut> Index<W> {
         self.insert(fingerprint, location, recency)
     }
 
-    /// Gives an entry another place: a copy of its record, written and whole. At every moment it is found
-    /// in one of the two. Only the shard's writer may.
+    /// Gives an entry another place: a copy of its record, written and whole. At every moment it is
+    /// found in one of the two. Only the shard's writer may.
     pub(crate) fn relocate(&self, from: &Candidate, to: Location) -> Result<Candidate, Refused> {
         let moved = self.append(from.fingerprint, to, self.recency(from))?;
         self.kill(from);
@@ -251,8 +255,8 @@ impl<W: WordsMut> Index<W> {
         killed
     }
 
-    /// Remembers that an entry is used in this hour: whether that was news. At most one store per entry and
-    /// hour, lost if two come at once.
+    /// Remembers that an entry is used in this hour: whether that was news. At most one store per
+    /// entry and hour, lost if two come at once.
     pub(crate) fn touch(&self, candidate: &Candidate, hour: u32) -> bool {
         let recency = self.recency(candidate);
         let news = recency.hour != hour;
@@ -267,8 +271,8 @@ impl<W: WordsMut> Index<W> {
         self.words.store(STATE, RETIRED, Release);
     }
 
-    /// Says that every older generation is retired. A writer that finds an index unsettled, because the one
-    /// before it died, retires all that are still there first. Only the shard's writer may.
+    /// Says that every older generation is retired. A writer that finds an index unsettled, because
+    /// the one before it died, retires all that are still there first. Only the shard's writer may.
     pub(crate) fn settle(&self) {
         self.words.store(SETTLED, 1, Release);
     }

@@ -1,16 +1,18 @@
 //! The store's only memory mappings: shared files seen as words.
 //!
-//! Other processes write what is mapped here, so no reference to plain bytes of it ever exists. The bytes
-//! are reached as whole, aligned 64-bit atomics through a raw pointer, always of the same width.
+//! Other processes write what is mapped here, so no reference to plain bytes of it ever exists. The
+//! bytes are reached as whole, aligned 64-bit atomics through a raw pointer, always of the same
+//! width.
 //!
 //! Invariants that the `unsafe` below rests on:
 //!
 //! - **Alive**: a mapping lives as long as any [`Map`] or [`MapMut`] of it; clones share it.
-//! - **Bounds**: `words` is fixed when the file is mapped, and `words * 8` is at most the mapping's length.
+//! - **Bounds**: `words` is fixed when the file is mapped, and `words * 8` is at most the mapping's
+//!   length.
 //! - **Aligned**: a mapping begins at a page, so every word of it is 8-aligned.
 //! - **Atomic**: within this process the memory is reached through [`Map::word`] alone.
-//! - **Kept length**: no process shortens a file that the cache maps. One that does raises SIGBUS, which
-//!   is no undefined behaviour; the caller compares the length with `fstat`'s before it maps.
+//! - **Kept length**: no process shortens a file that the cache maps. One that does raises SIGBUS,
+//!   which is no undefined behaviour; the caller compares the length with `fstat`'s before it maps.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -46,21 +48,22 @@ impl Map {
         length: u64,
         map: impl FnOnce(&MmapOptions, std::os::fd::RawFd) -> io::Result<MmapRaw>,
     ) -> io::Result<Map> {
-        let bytes = usize::try_from(length).ok().filter(|bytes| *bytes > 0 && bytes % 8 == 0);
+        let bytes =
+            usize::try_from(length).ok().filter(|bytes| *bytes > 0 && bytes.is_multiple_of(8));
         let Some(bytes) = bytes else { return Err(io::ErrorKind::InvalidInput.into()) };
         let raw = map(MmapOptions::new().len(bytes), file.as_fd().as_raw_fd())?;
         assert!(raw.len() >= bytes && raw.as_ptr().cast::<u64>().is_aligned());
         Ok(Map { raw: Arc::new(raw), words: bytes / 8 })
     }
 
-    /// Copies the bytes from `offset` on into `into`. They are whole only where nobody writes any more:
-    /// below the end of a published record, and after an acquire that saw it published.
+    /// Copies the bytes from `offset` on into `into`. They are whole only where nobody writes any
+    /// more: below the end of a published record, and after an acquire that saw it published.
     ///
     /// # Panics
     ///
     /// If the offset or the length is not a multiple of 8, or the range leaves the mapping.
     pub(crate) fn copy(&self, offset: usize, into: &mut [u8]) {
-        assert!(offset % 8 == 0 && into.len() % 8 == 0, "words are copied whole");
+        assert!(offset.is_multiple_of(8) && into.len().is_multiple_of(8), "words are copied whole");
         let inside = offset / 8 <= self.words && into.len() / 8 <= self.words - offset / 8;
         assert!(inside, "{} bytes from {offset} are beyond the mapping", into.len());
         for (n, bytes) in into.chunks_exact_mut(8).enumerate() {
@@ -73,8 +76,8 @@ impl Map {
         let base = self.raw.as_mut_ptr().cast::<u64>();
         // SAFETY: *Bounds*, by the assertion.
         let word = unsafe { base.add(at) };
-        // SAFETY: *Aligned*; *Alive* for the borrow of `self`; *Atomic*. On a read-only mapping only
-        // relaxed loads follow, which are defined there: stores need a `MapMut`.
+        // SAFETY: *Aligned*; *Alive* for the borrow of `self`; *Atomic*. On a read-only mapping
+        // only relaxed loads follow, which are defined there: stores need a `MapMut`.
         unsafe { MappedU64::from_ptr(word) }
     }
 }

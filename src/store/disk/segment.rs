@@ -5,14 +5,14 @@
 //!   │ header │ record │ record │ ░ │ record │  │ zeros or what a crash left
 //! ```
 //!
-//! Records begin at multiples of 64 and delimit themselves, so that an index can be made anew from the
-//! segments alone ([`scan`]). A segment is never changed below its tail, never shortened, and given back by unlinking
-//! its file, which readers that hold it do not notice.
+//! Records begin at multiples of 64 and delimit themselves, so that an index can be made anew from
+//! the segments alone ([`scan`]). A segment is never changed below its tail, never shortened, and
+//! given back by unlinking its file, which readers that hold it do not notice.
 
 pub(crate) mod victim;
 
 use super::format::SEGMENT_HEADER;
-use super::record::{self, ALIGN, Damage, END_MAGIC, Kind, Layout};
+use super::record::{self, ALIGN, Damage, Kind, Layout};
 use crate::key::Key;
 
 /// A whole record in a segment.
@@ -28,9 +28,9 @@ pub(crate) struct Entry {
 
 /// The whole records in the bytes of a segment, in order. Its header is the caller's to check.
 ///
-/// After anything else it goes on at the next multiple of 64. Only a record whose two ends agree is hashed, and what is hashed is
-/// passed over, whole or not: no byte is hashed twice, whatever the bytes say, and a record that lies in another's
-/// payload is never taken for an entry.
+/// After anything else it goes on at the next multiple of 64. Only a record whose two ends agree on
+/// its length is hashed, and what is hashed is passed over, whole or not: no byte is hashed twice,
+/// whatever the bytes say, and a record that lies in another's payload is never taken for an entry.
 pub(crate) fn scan(bytes: &[u8]) -> Scan<'_> {
     Scan { bytes, at: SEGMENT_HEADER, end: SEGMENT_HEADER, hashed: 0 }
 }
@@ -63,22 +63,18 @@ impl Iterator for Scan<'_> {
         while self.at < self.bytes.len() {
             let offset = self.at;
             let rest = &self.bytes[offset..];
-            let Some(total) = ends_agree(rest) else {
-                self.at += ALIGN;
-                continue;
-            };
             match record::parse_any(rest) {
                 Ok((key, kind, layout)) => {
-                    self.hashed += total;
-                    self.at += total;
+                    self.pass_over(layout.total);
                     self.end = self.at;
                     return Some(Entry { offset, key, kind, layout });
                 }
-                // Hashed in vain; of an unknown kind; or, without hashing, of no possible shape.
+                // Both ends agree on its length: its bytes are damaged, or its kind is unknown.
                 Err(Damage::Checksum | Damage::Key) => {
-                    self.hashed += total;
-                    self.at += total;
+                    let total = record::announced_length(rest).expect("it was hashed");
+                    self.pass_over(total);
                 }
+                // Nothing was hashed.
                 Err(_) => self.at += ALIGN,
             }
         }
@@ -86,12 +82,11 @@ impl Iterator for Scan<'_> {
     }
 }
 
-/// The length of the record that `bytes` begin with, if its first and its last bytes tell the same.
-fn ends_agree(bytes: &[u8]) -> Option<usize> {
-    let total = record::announced_length(bytes).ok()?;
-    let (_, end) = bytes.get(..total)?.split_last_chunk::<8>()?;
-    let told = u32::from_le_bytes([end[0], end[1], end[2], end[3]]) as usize;
-    (total % ALIGN == 0 && told == total && end[4..] == END_MAGIC).then_some(total)
+impl Scan<'_> {
+    fn pass_over(&mut self, hashed: usize) {
+        self.hashed += hashed;
+        self.at += hashed;
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -10,13 +10,13 @@
 //!   index, most   1/4 of a shard, for half as many entries as it has slots
 //! ```
 //!
-//! An index grows by rebuilding: when half of its slots are used, its live entries move to one that they
-//! fill by a quarter at most. A million entries of 200 bytes under 2 GiB are 62,500 per shard, 28 MB of records of 448 bytes,
-//! and an index of 131,072 slots, 4 MiB: 512 MiB in all. At the most, an index of 32 MiB holds 524,288
-//! entries per shard.
+//! An index grows by rebuilding: when half of its slots are used, its live entries move to one that
+//! they fill by a quarter at most. A million entries of 200 bytes under 2 GiB are 62,500 per shard,
+//! 28 MB of records of 448 bytes, and an index of 131,072 slots, 4 MiB: 512 MiB in all. At the
+//! most, an index of 32 MiB holds 524,288 entries per shard.
 //!
-//! Index and segments count against the limit together. A limit that changes from one process to the next
-//! is no harm: files carry their own sizes.
+//! Index and segments count against the limit together. A limit that changes from one process to
+//! the next is no harm: files carry their own sizes.
 
 use super::format::MAX_SHARD_BITS;
 
@@ -26,8 +26,8 @@ const MIB: u64 = 1 << 20;
 /// The fewest slots: 2 to this.
 const MIN_LOG2_SLOTS: u8 = 7;
 
-/// How many shards a new cache of at most `max_size` bytes gets: 2 to this, up to 16 shards, each of a
-/// mebibyte at least.
+/// How many shards a new cache of at most `max_size` bytes gets: 2 to this, up to 16 shards, each
+/// of a mebibyte at least.
 pub(crate) fn shard_bits(max_size: u64) -> u32 {
     (max_size / MIB).checked_ilog2().unwrap_or(0).min(4)
 }

@@ -6,13 +6,14 @@
 //!                 └── Array         atomics of `crate::sync`: std, loom, shuttle  (tests)
 //! ```
 //!
-//! Loom's atomics are not the size of a word and cannot lie in a file, so the protocol is written once,
-//! over this trait, and the code that is model-checked is the code that runs.
+//! Loom's atomics are not the size of a word and cannot lie in a file, so the protocol is written
+//! once, over this trait, and the code that is model-checked is the code that runs.
 
 use crate::sync::{Arc, Ordering};
 
-/// Words that other threads and processes may change at any time. Reading is defined on read-only memory
-/// too, where only relaxed loads are: an acquire is a relaxed load and a [`fence`](Self::fence).
+/// Words that other threads and processes may change at any time. Reading is defined on read-only
+/// memory too, where only relaxed loads are: an acquire is a relaxed load and a
+/// [`fence`](Self::fence).
 pub(crate) trait Words {
     /// How many words there are. It never changes.
     fn len(&self) -> usize;

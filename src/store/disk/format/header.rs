@@ -19,8 +19,9 @@
 //! | 96 | 1 once every older generation is retired; until then nothing is published here | by the writer |
 //! | 256–319 | attempts: makers that began, by key, and did not come back | by anyone |
 //!
-//! What changes lies on cache lines of its own, and every bit of it can be lost: it is counted again from the slots and the
-//! segments. Device and inode tell a copied directory from the one that its segments' writers know.
+//! What changes lies on cache lines of its own, and every bit of it can be lost: it is counted
+//! again from the slots and the segments. Device and inode tell a copied directory from the one
+//! that its segments' writers know.
 
 use super::slot::{OFFSET_BITS, SEGMENT_BITS};
 use super::{CacheId, FORMAT, MAX_ID, Malformed, SegmentId, check, digest, shard_number};
@@ -118,7 +119,8 @@ impl IndexHeader {
     }
 }
 
-/// Where a shard's next record goes: the segment that is being filled, and the end of what is published there.
+/// Where a shard's next record goes: the segment that is being filled, and the end of what is
+/// published there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) segment: SegmentId,

@@ -7,9 +7,9 @@
 //! | 2 | seal over salt, slot number, fingerprint and word 1 | once, before word 0 |
 //! | 3 | 0 (16) \| cost class (8) \| uses (8) \| hour of last use (32) | before word 0; by any reader, when the hour changed |
 //!
-//! The seal rejects what a power cut leaves of a page, and anything that was never a slot here. Lengths are
-//! exact, so that a record is read by one call. A record too large to share a segment has one of its own, and a
-//! slot like any other.
+//! The seal rejects what a power cut leaves of a page, and anything that was never a slot here.
+//! Lengths are exact, so that a record is read by one call. A record too large to share a segment
+//! has one of its own, and a slot like any other.
 
 use super::SegmentId;
 use crate::key::Key;
@@ -107,7 +107,7 @@ impl Location {
 /// `value` counted in `unit`s, if that is a whole number, not 0, of so many bits.
 fn field(value: u64, unit: u64, bits: u32) -> Option<u64> {
     let units = value / unit;
-    (value % unit == 0 && units > 0 && units < 1 << bits).then_some(units)
+    (value.is_multiple_of(unit) && units > 0 && units < 1 << bits).then_some(units)
 }
 
 /// Word 2 of slot number `slot`.

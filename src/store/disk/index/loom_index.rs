@@ -1,16 +1,17 @@
-//! The index's protocol under loom (every interleaving of a small case, up to a bound on preemptions, with
-//! weak memory), under shuttle (many random ones) and on threads. The code is the one that runs on mapped
-//! files; only the words are others, and the bytes of records are relaxed words too, as bytes are that were
-//! written by a system call and are seen through a mapping.
+//! The index's protocol under loom (every interleaving of a small case, up to a bound on
+//! preemptions, with weak memory), under shuttle (many random ones) and on threads. The code is the
+//! one that runs on mapped files; only the words are others, and the bytes of records are relaxed
+//! words too, as bytes are that were written by a system call and are seen through a mapping.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --release --no-default-features --lib loom_
 //! RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle cargo test --release --no-default-features --lib loom_
 //! ```
 //!
-//! Each model asserts the set of outcomes over all executions: loom misses executions where a thread loads
-//! a word before it replaces it, and a model that explored too little would pass for the wrong reason. Each has mutants,
-//! which bend the words' behaviour ([`Bend`]) or change the order of the writer's steps, and are seen to be rejected.
+//! Each model asserts the set of outcomes over all executions: loom misses executions where a
+//! thread loads a word before it replaces it, and a model that explored too little would pass for
+//! the wrong reason. Each has mutants, which bend the words' behaviour ([`Bend`]) or change the
+//! order of the writer's steps, and are seen to be rejected.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -80,7 +81,8 @@ impl Words for View {
             return self.words.fixed.get(at).copied().unwrap_or(0);
         };
         let value = word.load(Relaxed);
-        let is_dead = at >= HEADER_WORDS && at % SLOT_WORDS == 0 && value & STATE_MASK == DEAD;
+        let is_dead =
+            at >= HEADER_WORDS && at.is_multiple_of(SLOT_WORDS) && value & STATE_MASK == DEAD;
         if self.bend == Bend::ReusesDead && is_dead { EMPTY } else { value }
     }
 
@@ -143,8 +145,8 @@ fn view(words: &Arc<Few>, bend: Bend) -> Index<View> {
     Index::open(View { words: words.clone(), bend }).expect("the header is right")
 }
 
-/// The records of segment 1, 2, and so on: two words each, of which a reader must see both or be told
-/// that the segment is gone.
+/// The records of segment 1, 2, and so on: two words each, of which a reader must see both or be
+/// told that the segment is gone.
 #[derive(Debug)]
 struct Segments(Vec<[AtomicU64; 3]>);
 
@@ -327,8 +329,8 @@ fn m1_rejects_a_reader_that_does_not_acquire() {
     publish(Bend::No, Bend::NoAcquire);
 }
 
-/// M2: a writer replaces an entry twice while another thread, which found the first damaged, takes that
-/// out, and a third looks. One of the two takes it out; nobody takes out another.
+/// M2: a writer replaces an entry twice while another thread, which found the first damaged, takes
+/// that out, and a third looks. One of the two takes it out; nobody takes out another.
 fn kill(writer: Bend, killer: Bend) {
     let by_writer = [1, 2, 3].map(|seen| (true, false, Some(seen)));
     let by_other = [None, Some(1), Some(2), Some(3)].map(|seen| (false, true, seen));
@@ -396,8 +398,8 @@ enum Step {
 
 const STEPS: [Step; 4] = [Step::Copy, Step::Switch, Step::Retire, Step::Publish];
 
-/// M3: a writer makes a new generation and publishes in it, while a reader that holds the old one looks for what
-/// was there all along and for what is new.
+/// M3: a writer makes a new generation and publishes in it, while a reader that holds the old one
+/// looks for what was there all along and for what is new.
 fn generations(care: Care, asks_current: bool, steps: [Step; 4]) {
     // (it was told of the new entry before it looked, it found the new entry)
     let outcomes = [(false, false), (false, true), (true, true)];
@@ -481,7 +483,8 @@ fn m3_rejects_a_switch_to_an_unfinished_index() {
     generations(Care::Thorough, true, [Step::Switch, Step::Copy, Step::Retire, Step::Publish]);
 }
 
-/// M4: a writer carries an entry on, twice, and unlinks what it left behind, while two readers look.
+/// M4: a writer carries an entry on, twice, and unlinks what it left behind, while two readers
+/// look.
 fn relocate(writer: Bend, reader: Bend, kills_first: bool) {
     let places = [1, 2, 3].into_iter().flat_map(|one| [1, 2, 3].map(|two| (one, two)));
     explore("M4 relocate", 2, places, move || {

@@ -18,8 +18,9 @@ pub(crate) struct Rebuilt {
 }
 
 impl<W: Words> Index<W> {
-    /// Copies the live entries that `keep` wants into `new`, which is empty and not published yet, in an order that leaves the latest of one
-    /// fingerprint the latest. Uses in hours after `hour` become uses in `hour`.
+    /// Copies the live entries that `keep` wants into `new`, which is empty and not published yet,
+    /// in an order that leaves the latest of one fingerprint the latest. Uses in hours after `hour`
+    /// become uses in `hour`.
     pub(crate) fn rebuild_into<V: WordsMut>(
         &self,
         new: &Index<V>,
@@ -44,7 +45,8 @@ impl<W: Words> Index<W> {
         rebuilt
     }
 
-    /// The base of the next generation: its live entries and the segments from `next` on are in reach.
+    /// The base of the next generation: its live entries and the segments from `next` on are in
+    /// reach.
     pub(crate) fn next_base(&self, next: SegmentId) -> SegmentId {
         let segments = self.entries().map(|(candidate, _)| candidate.location.segment);
         SegmentId(segments.fold(next, SegmentId::min).0.saturating_sub(1))
@@ -58,16 +60,18 @@ pub(crate) enum Append {
     At(Tail),
     /// In a fresh segment.
     Roll,
-    /// In a fresh segment of a new generation: this one was made in another boot or is a copy, and its tail may be
-    /// older than its entries.
+    /// In a fresh segment of a new generation: this one was made in another boot or is a copy, and
+    /// its tail may be older than its entries.
     Rebuild,
 }
 
-/// Decides where the next record may go, so that no published byte is ever overwritten: not after a power cut that kept
-/// the slots and lost the tail, and not in a copy of a directory that was made while a writer was at work.
+/// Decides where the next record may go, so that no published byte is ever overwritten: not after a
+/// power cut that kept the slots and lost the tail, and not in a copy of a directory that was made
+/// while a writer was at work.
 ///
-/// `here` is the index's file as it is open, and `segment` what its tail's segment says of itself. `checked` says that this
-/// process has seen, since it opened this generation, that no entry [overruns](Index::overruns) the tail.
+/// `here` is the index's file as it is open, and `segment` what its tail's segment says of itself.
+/// `checked` says that this process has seen, since it opened this generation, that no entry
+/// [overruns](Index::overruns) the tail.
 pub(crate) fn may_append<W: Words>(
     index: &Index<W>,
     here: Place,
@@ -91,7 +95,8 @@ pub(crate) fn may_append<W: Words>(
     Append::At(tail)
 }
 
-/// Where a record of `length` bytes goes in a segment of `capacity` bytes, if it fits behind the tail.
+/// Where a record of `length` bytes goes in a segment of `capacity` bytes, if it fits behind the
+/// tail.
 pub(crate) fn fit(tail: Tail, length: u64, capacity: u64) -> Option<Location> {
     let location = Location { segment: tail.segment, offset: tail.end, length };
     (length <= capacity && tail.end <= capacity - length).then_some(location)

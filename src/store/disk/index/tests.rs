@@ -103,8 +103,9 @@ fn check(index: &Index<Arc<Array>>, model: &Model) {
 }
 
 proptest! {
-    /// Mutants: entries listed from slot 0 (order lost where a chain wraps); `kill` without its count; the seal
-    /// without the slot's number in `insert` only; `relocate` without `kill`; `touch` always.
+    /// Mutants: entries listed from slot 0 (order lost where a chain wraps); `kill` without its
+    /// count; the seal without the slot's number in `insert` only; `relocate` without `kill`;
+    /// `touch` always.
     #[test]
     fn an_index_is_a_map_of_lists(ops in prop::collection::vec(op(), 1..80), salt in any::<u64>()) {
         let mut index = empty(header(3, salt));
@@ -176,9 +177,9 @@ proptest! {
         }
     }
 
-    /// Whatever the words of slots and counters are: no panic, no more than 64 probes, and no candidate but
-    /// those that were put into exactly that slot. Mutants: the seal not checked; a seal without slot or
-    /// fingerprint.
+    /// Whatever the words of slots and counters are: no panic, no more than 64 probes, and no
+    /// candidate but those that were put into exactly that slot. Mutants: the seal not checked; a
+    /// seal without slot or fingerprint.
     #[test]
     fn arbitrary_words_yield_only_what_was_put(
         keys in prop::collection::vec(0..40_u64, 0..40),
@@ -288,8 +289,8 @@ fn a_slot_copied_elsewhere_is_none() {
     assert_eq!(index.entries().count(), 1);
 }
 
-/// A table without an empty slot, of one fingerprint: neither a search nor an insertion goes round for ever, and
-/// the answer is a rebuild. Mutant: `PROBES` without bound.
+/// A table without an empty slot, of one fingerprint: neither a search nor an insertion goes round
+/// for ever, and the answer is a rebuild. Mutant: `PROBES` without bound.
 #[test]
 fn a_full_table_refuses_and_a_larger_one_takes_over() {
     let index = empty(header(7, 1));
@@ -369,9 +370,10 @@ impl WordsMut for Dying {
     }
 }
 
-/// A writer that is killed between any two of its writes leaves an index whose entries are all before the tail,
-/// in which what was there is found, and in which the next writer goes on. Mutants: slot before tail in `append`;
-/// word 0 before the others in `insert`; `kill` before `append` in `relocate`.
+/// A writer that is killed between any two of its writes leaves an index whose entries are all
+/// before the tail, in which what was there is found, and in which the next writer goes on.
+/// Mutants: slot before tail in `append`; word 0 before the others in `insert`; `kill` before
+/// `append` in `relocate`.
 #[test]
 fn a_writer_may_die_at_any_write() {
     let mut steps = 0;

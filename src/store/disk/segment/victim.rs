@@ -5,10 +5,10 @@
 //!   a segment's price  =  worth of its live entries / bytes that its file gives back
 //! ```
 //!
-//! The segment of the lowest price goes. Dead entries weigh nothing, old ones less with every day, so
-//! segments that are mostly dead or long unused go first; with nothing to choose between, the oldest does.
-//! Entries denser in worth than the shard's average are carried on, up to half of the segment, so that every
-//! eviction gives something back.
+//! The segment of the lowest price goes. Dead entries weigh nothing, old ones less with every day,
+//! so segments that are mostly dead or long unused go first; with nothing to choose between, the
+//! oldest does. Entries denser in worth than the shard's average are carried on, up to half of the
+//! segment, so that every eviction gives something back.
 
 use std::collections::HashMap;
 
@@ -19,8 +19,8 @@ use super::super::index::Candidate;
 /// After so many hours without use an entry is half as likely to be wanted.
 const HALF_LIFE_HOURS: f64 = 24.0;
 
-/// What losing an entry would cost, in microseconds that are likely spent again. A use in the future, of a clock
-/// that went back, counts as one now.
+/// What losing an entry would cost, in microseconds that are likely spent again. A use in the
+/// future, of a clock that went back, counts as one now.
 pub(crate) fn worth(recency: Recency, hour: u32) -> f64 {
     let cost = f64::from(recency.cost.min(40)).exp2();
     let age = f64::from(hour.saturating_sub(recency.hour));
@@ -86,8 +86,8 @@ impl Census {
             .map(|(_, id)| id)
     }
 
-    /// Those of a victim's entries to carry on, the worthiest first: denser than the average of the shard,
-    /// and no more than `budget` bytes together.
+    /// Those of a victim's entries to carry on, the worthiest first: denser than the average of the
+    /// shard, and no more than `budget` bytes together.
     pub(crate) fn carried(
         &self,
         victim: &[(Candidate, Recency)],
@@ -161,7 +161,8 @@ mod tests {
         assert_eq!((census.all.entries, census.all.bytes, census.all.hour), (3, 1920, NOW));
     }
 
-    /// Mutants: the budget ignored; `>=` for the average, which carries everything on where all are equal.
+    /// Mutants: the budget ignored; `>=` for the average, which carries everything on where all are
+    /// equal.
     #[test]
     fn the_worthiest_are_carried_on_within_the_budget() {
         let victim = [
