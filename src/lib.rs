@@ -9,6 +9,9 @@ compile_error!(
 
 pub mod config;
 pub mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod key;
 pub mod stats;
 pub mod store;
