@@ -12,3 +12,5 @@ pub mod error;
 pub mod key;
 pub mod store;
 mod sync;
+#[cfg(test)]
+mod testing;
