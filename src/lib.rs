@@ -16,3 +16,5 @@ pub mod key;
 pub mod stats;
 pub mod store;
 mod sync;
+#[cfg(test)]
+mod testing;

@@ -13,6 +13,7 @@
 //! ```
 
 pub(crate) mod disk;
+pub(crate) mod flight;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -60,7 +61,7 @@ pub struct Draft {
 }
 
 /// Where a record came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// This process had it.
     Memory,
