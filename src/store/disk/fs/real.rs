@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{
     self, AtFlags, FallocateFlags, FileType, Mode, OFlags, RawMode, RenameFlags, Timespec,
     Timestamps, UTIME_NOW, UTIME_OMIT,
@@ -98,6 +99,21 @@ impl Fs for RealFs {
             }
         }
         Ok(done)
+    }
+
+    fn read_new(&self, file: &File, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| Errno::NOMEM)?;
+        while bytes.len() < length {
+            let at = offset + bytes.len() as u64;
+            // Into fresh memory, which so need not be zeroed first.
+            match retry_on_intr(|| rustix::io::pread(file, spare_capacity(&mut bytes), at))? {
+                0 => break,
+                _ => {}
+            }
+        }
+        bytes.truncate(length);
+        Ok(bytes)
     }
 
     fn write_all_at(&self, file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
