@@ -7,4 +7,6 @@ pub(crate) mod lock;
 pub(crate) mod reason;
 pub(crate) mod record;
 pub(crate) mod root;
+#[cfg(test)]
+mod testing;
 pub(crate) mod trust;
