@@ -15,6 +15,7 @@ pub mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod key;
+mod race;
 pub mod stats;
 pub mod store;
 mod sync;

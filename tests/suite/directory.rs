@@ -46,7 +46,7 @@ fn a_file_in_its_place_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     fs::write(&cache, "precious").unwrap();
-    assert_memory_only(&on(&cache), "not a directory");
+    assert_memory_only(&on(&cache), "is a file");
     assert_eq!(fs::read(&cache).unwrap(), b"precious");
 }
 
@@ -66,7 +66,7 @@ fn world_writable_is_refused_and_not_mended() {
     let cache = dir.path().join("cache");
     fs::create_dir(&cache).unwrap();
     fs::set_permissions(&cache, Permissions::from_mode(0o777)).unwrap();
-    assert_memory_only(&on(&cache), "writable by");
+    assert_memory_only(&on(&cache), "can be written by other users");
     assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o777);
     assert!(listing(&cache).is_empty());
 }
