@@ -76,7 +76,7 @@ impl Draft {
 }
 
 /// Where a record came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// This process had it.
     Memory,
