@@ -69,9 +69,9 @@ impl Iterator for Scan<'_> {
                     self.end = self.at;
                     return Some(Entry { offset, key, kind, layout });
                 }
-                // Both ends agree on its length: its bytes are damaged, or its kind is unknown.
-                Err(Damage::Checksum | Damage::Key) => {
-                    let total = record::announced_length(rest).expect("it was hashed");
+                // Both ends agree on its length: its bytes are damaged, or a newer version knows it.
+                Err(Damage::Checksum | Damage::Format) => {
+                    let total = record::announced_length_any(rest).expect("it was hashed");
                     self.pass_over(total);
                 }
                 // Nothing was hashed.

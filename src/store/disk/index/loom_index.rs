@@ -13,8 +13,6 @@
 //! the wrong reason. Each has mutants, which bend the words' behaviour ([`Bend`]) or change the
 //! order of the writer's steps, and are seen to be rejected.
 
-use std::collections::BTreeSet;
-use std::fmt::Debug;
 use std::ops::Deref;
 
 use super::find::{Care, Generations, Reading, find};
@@ -27,6 +25,7 @@ use crate::store::disk::format::slot::{DEAD, EMPTY, Fingerprint, Location, Recen
 use crate::store::disk::format::{CacheId, SegmentId};
 use crate::store::disk::words::{Words, WordsMut};
 use crate::sync::{Arc, AtomicU64, Ordering, fence, thread};
+use crate::testing::explore;
 use Ordering::{Acquire, Relaxed, Release};
 
 /// How a thread's view of the words departs from the truth.
@@ -239,57 +238,10 @@ impl Generations for Process {
     }
 }
 
-/// Runs a body in as many ways as the runner can, and asserts what came out: under loom exactly
-/// `expected`, else nothing but that.
-fn explore<O: Ord + Debug + Send + 'static>(
-    name: &str,
-    preemptions: usize,
-    expected: impl IntoIterator<Item = O>,
-    body: impl Fn() -> O + Send + Sync + 'static,
-) {
-    let seen = std::sync::Arc::new(std::sync::Mutex::new((0_u64, BTreeSet::new())));
-    let run = {
-        let seen = seen.clone();
-        move || {
-            let outcome = body();
-            let mut seen = seen.lock().unwrap();
-            seen.0 += 1;
-            seen.1.insert(outcome);
-        }
-    };
-    #[cfg(loom)]
-    {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound.get_or_insert(preemptions);
-        builder.check(run);
-    }
-    #[cfg(all(shuttle, not(loom)))]
-    {
-        let run = std::sync::Arc::new(run);
-        let again = run.clone();
-        shuttle::check_random(move || run(), 3_000);
-        shuttle::check_pct(move || again(), 3_000, preemptions);
-    }
-    #[cfg(not(any(loom, shuttle)))]
-    {
-        let _ = preemptions;
-        (0..200).for_each(|_| run());
-    }
-    let (executions, seen) = &*seen.lock().unwrap();
-    println!("{name}: {executions} executions, outcomes {seen:?}");
-    assert!(*executions > 1, "{name} ran once: nothing was explored");
-    let expected: BTreeSet<O> = expected.into_iter().collect();
-    if cfg!(loom) {
-        assert_eq!(*seen, expected, "{name}: outcomes");
-    } else {
-        assert!(seen.is_subset(&expected), "{name}: {seen:?} within {expected:?}");
-    }
-}
-
 /// M1: a writer publishes, two readers look. Who sees the slot sees the record.
 fn publish(writer: Bend, reader: Bend) {
     let both = [(None, None), (None, Some(9)), (Some(9), None), (Some(9), Some(9))];
-    explore("M1 publish", 3, both, move || {
+    explore("M1 publish", both, move || {
         let (index, segments) = (words(1, 1), Segments::new(1));
         let write = thread::spawn({
             let (index, segments) = (view(&index, writer), segments.clone());
@@ -334,7 +286,7 @@ fn m1_rejects_a_reader_that_does_not_acquire() {
 fn kill(writer: Bend, killer: Bend) {
     let by_writer = [1, 2, 3].map(|seen| (true, false, Some(seen)));
     let by_other = [None, Some(1), Some(2), Some(3)].map(|seen| (false, true, seen));
-    explore("M2 kill", 2, by_writer.into_iter().chain(by_other), move || {
+    explore("M2 kill", by_writer.into_iter().chain(by_other), move || {
         let (index, segments) = (words(1, 2), Segments::new(3));
         let first = segments.write(1, 1);
         let first = view(&index, Bend::No).append(key(4), first, Recency::default()).unwrap();
@@ -403,7 +355,7 @@ const STEPS: [Step; 4] = [Step::Copy, Step::Switch, Step::Retire, Step::Publish]
 fn generations(care: Care, asks_current: bool, steps: [Step; 4]) {
     // (it was told of the new entry before it looked, it found the new entry)
     let outcomes = [(false, false), (false, true), (true, true)];
-    explore(&format!("M3 generations, {care:?}"), 3, outcomes, move || {
+    explore(&format!("M3 generations, {care:?}"), outcomes, move || {
         let (old, new, segments) = (words(1, 1), words(2, 2), Segments::new(2));
         let (current, told) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let first = segments.write(1, 1);
@@ -487,7 +439,7 @@ fn m3_rejects_a_switch_to_an_unfinished_index() {
 /// look.
 fn relocate(writer: Bend, reader: Bend, kills_first: bool) {
     let places = [1, 2, 3].into_iter().flat_map(|one| [1, 2, 3].map(|two| (one, two)));
-    explore("M4 relocate", 2, places, move || {
+    explore("M4 relocate", places, move || {
         let (index, segments) = (words(1, 2), Segments::new(3));
         let first = segments.write(1, 1);
         let first = view(&index, Bend::No).append(key(4), first, Recency::default()).unwrap();
@@ -551,7 +503,7 @@ fn touch(reader: Bend) {
     // (hour remembered in the end, whether each reader found the entry alive before)
     let outcomes =
         [(1, false, false), (7, true, false), (8, false, true), (7, true, true), (8, true, true)];
-    explore("M5 touch", 3, outcomes, move || {
+    explore("M5 touch", outcomes, move || {
         let (index, segments) = (words(1, 2), Segments::new(2));
         let first = segments.write(1, 1);
         let used = Recency { hour: 1, ..Recency::default() };

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::store::disk::record::{END_MAGIC, MAGIC, Meta, encode};
+use crate::store::disk::record::{END_MAGIC, HEADER, MAGIC, Meta, TRAILER, encode};
 
 fn record_of(n: u8, payload: usize) -> Vec<u8> {
     let kind = if n.is_multiple_of(3) { Kind::Note } else { Kind::Artifact };
@@ -83,33 +83,46 @@ fn a_record_within_a_record_is_no_entry() {
 #[test]
 fn no_bytes_make_a_scan_hash_more_than_there_are() {
     let count = 256;
-    let mut bytes = vec![0; SEGMENT_HEADER + count * 128 + count * 192];
-    let ends = SEGMENT_HEADER + count * 128;
+    // With ends at every second line, each header has an end that no other has.
+    let ends = SEGMENT_HEADER + count * HEADER;
+    let mut bytes = vec![0; ends + count * 2 * ALIGN];
     for n in 0..count {
-        let start = SEGMENT_HEADER + n * 128;
-        // Not in order, so that lengths differ by more than a header's distance.
-        let end = ends + (n + 1) * 192;
-        let total = end - start;
-        let (meta, payload_at) = (0_u32, 128_u32);
-        let payload = (total - 128 - 8) as u32;
-        let header = &mut bytes[start..start + 128];
+        let (start, end) = (SEGMENT_HEADER + n * HEADER, ends + (n + 1) * 2 * ALIGN);
+        let total = (end - start) as u32;
+        let payload = total - (HEADER + TRAILER) as u32;
+        let header = &mut bytes[start..start + HEADER];
         header[0..4].copy_from_slice(&MAGIC);
         header[4..6].copy_from_slice(&record::FORMAT.to_le_bytes());
         header[6] = 1;
-        header[8..12].copy_from_slice(&(total as u32).to_le_bytes());
-        header[12..16].copy_from_slice(&meta.to_le_bytes());
-        header[64..68].copy_from_slice(&payload_at.to_le_bytes());
-        header[68..72].copy_from_slice(&payload.to_le_bytes());
-        bytes[end - 8..end - 4].copy_from_slice(&(total as u32).to_le_bytes());
-        bytes[end - 4..end].copy_from_slice(&END_MAGIC);
+        header[8..12].copy_from_slice(&total.to_le_bytes());
+        header[16..20].copy_from_slice(&payload.to_le_bytes());
+        bytes[end - TRAILER..][..4].copy_from_slice(&total.to_le_bytes());
+        bytes[end - TRAILER + 4..][..4].copy_from_slice(&END_MAGIC);
     }
-    for n in [0, 1, 200] {
-        let start = SEGMENT_HEADER + n * 128;
+    for n in 0..count {
+        let start = SEGMENT_HEADER + n * HEADER;
         assert_eq!(record::parse_any(&bytes[start..]).unwrap_err(), Damage::Checksum);
     }
     let mut scan = scan(&bytes);
     assert_eq!(scan.next(), None);
     assert!(scan.hashed() > 0 && scan.hashed() <= bytes.len(), "{} hashed", scan.hashed());
+}
+
+/// A whole record that only a newer version knows is left alone, with what is in it.
+#[test]
+fn a_record_of_a_newer_version_is_passed_over() {
+    let (inner, _) = segment(&[100, 200]);
+    let mut newer = encode(&Key::from_bytes([9; 32]), Kind::Note, &Meta::default(), &inner);
+    newer[6] = 77;
+    let end = newer.len() - 16;
+    let checksum = xxhash_rust::xxh3::xxh3_128(&newer[..end]);
+    newer[end..].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(record::parse_any(&newer).unwrap_err(), Damage::Format);
+    let mut bytes = vec![0; SEGMENT_HEADER];
+    bytes.extend(newer);
+    let end = bytes.len();
+    bytes.extend(record_of(7, 10));
+    assert_eq!(extents(&bytes), std::slice::from_ref(&(end..bytes.len())));
 }
 
 #[derive(Clone, Debug)]
@@ -172,10 +185,10 @@ fn apply(bytes: &mut Vec<u8>, harm: Harm) {
 }
 
 fn ends_agree(bytes: &[u8]) -> Option<usize> {
-    let total = record::announced_length(bytes).ok()?;
-    let (_, end) = bytes.get(..total)?.split_last_chunk::<8>()?;
+    let total = record::announced_length_any(bytes).ok()?;
+    let (_, end) = bytes.get(..total)?.split_last_chunk::<TRAILER>()?;
     let told = u32::from_le_bytes([end[0], end[1], end[2], end[3]]) as usize;
-    (told == total && end[4..] == END_MAGIC).then_some(total)
+    (told == total && end[4..8] == END_MAGIC).then_some(total)
 }
 
 proptest! {
