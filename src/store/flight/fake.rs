@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::lease::{Leases, LockFile};
@@ -175,10 +174,19 @@ impl Fs for Process {
         [self.process() as u8; 16]
     }
 
-    fn open_root(&self, _: &Path) -> io::Result<OpenFile> {
+    fn root(&self) -> io::Result<OpenFile> {
         unimplemented!()
     }
-    fn make_root(&self, _: &Path) -> io::Result<()> {
+    fn walk(&self, _: &OpenFile, _: &str) -> io::Result<OpenFile> {
+        unimplemented!()
+    }
+    fn read_link(&self, _: &OpenFile, _: &str) -> io::Result<String> {
+        unimplemented!()
+    }
+    fn writable(&self, _: &OpenFile) -> io::Result<bool> {
+        unimplemented!()
+    }
+    fn read_new(&self, _: &OpenFile, _: usize, _: u64) -> io::Result<Vec<u8>> {
         unimplemented!()
     }
     fn open_dir(&self, _: &OpenFile, _: &str) -> io::Result<OpenFile> {
