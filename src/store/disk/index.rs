@@ -30,7 +30,7 @@ pub(crate) mod rebuild;
 use super::format::Malformed;
 use super::format::header::{
     ATTEMPT_WORDS, ATTEMPTS, DEAD as DEAD_COUNT, ENTRIES, FIXED_WORDS, HEADER_WORDS, IN_USE,
-    IndexHeader, RETIRED, SETTLED, SLOT_WORDS, STATE, TAIL, Tail,
+    IndexHeader, RETIRED, SLOT_WORDS, STATE, TAIL, Tail,
 };
 use super::format::slot::{DEAD, EMPTY, Fingerprint, LIVE, Location, Recency, STATE_MASK, seal};
 use super::sizing::Counts;
@@ -84,14 +84,9 @@ impl<W: Words> Index<W> {
         &self.header
     }
 
-    /// Whether no entry was published in a newer generation: then this one has them all.
+    /// Whether no newer generation was published: then this one has all entries.
     pub(crate) fn in_use(&self) -> bool {
         self.words.load(STATE) == IN_USE
-    }
-
-    /// Whether every older generation is retired: entries may be published in this one.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.words.load(SETTLED) == 1
     }
 
     /// The live entries of this fingerprint, the one put last at the end. There may be several: of
@@ -266,15 +261,10 @@ impl<W: WordsMut> Index<W> {
         news
     }
 
-    /// Tells readers to look for a newer generation.
+    /// Tells readers to look for a newer generation, before `CURRENT` names one: so whoever holds
+    /// the shard's lock and finds an index in use has the newest. Only the shard's writer may.
     pub(crate) fn retire(&self) {
         self.words.store(STATE, RETIRED, Release);
-    }
-
-    /// Says that every older generation is retired. A writer that finds an index unsettled, because
-    /// the one before it died, retires all that are still there first. Only the shard's writer may.
-    pub(crate) fn settle(&self) {
-        self.words.store(SETTLED, 1, Release);
     }
 
     /// Says where the next record goes. Only the shard's writer may.

@@ -56,21 +56,6 @@ impl Map {
         Ok(Map { raw: Arc::new(raw), words: bytes / 8 })
     }
 
-    /// Copies the bytes from `offset` on into `into`. They are whole only where nobody writes any
-    /// more: below the end of a published record, and after an acquire that saw it published.
-    ///
-    /// # Panics
-    ///
-    /// If the offset or the length is not a multiple of 8, or the range leaves the mapping.
-    pub(crate) fn copy(&self, offset: usize, into: &mut [u8]) {
-        assert!(offset.is_multiple_of(8) && into.len().is_multiple_of(8), "words are copied whole");
-        let inside = offset / 8 <= self.words && into.len() / 8 <= self.words - offset / 8;
-        assert!(inside, "{} bytes from {offset} are beyond the mapping", into.len());
-        for (n, bytes) in into.chunks_exact_mut(8).enumerate() {
-            bytes.copy_from_slice(&self.load(offset / 8 + n).to_ne_bytes());
-        }
-    }
-
     fn word(&self, at: usize) -> &MappedU64 {
         assert!(at < self.words, "word {at} of {}", self.words);
         let base = self.raw.as_mut_ptr().cast::<u64>();
@@ -184,25 +169,6 @@ mod tests {
         let clone = map.clone();
         drop((dir, map));
         assert_eq!(clone.load(1), 0x0303_0303_0303_0303);
-    }
-
-    #[test]
-    fn bytes_are_copied_as_they_lie() {
-        let bytes: Vec<u8> = (0..=255).collect();
-        let (_dir, path) = file(&bytes);
-        let map = Map::read_only(&File::open(&path).unwrap(), 256).unwrap();
-        let mut copy = [0; 192];
-        map.copy(64, &mut copy);
-        assert_eq!(copy, bytes[64..]);
-        map.copy(256, &mut []);
-    }
-
-    #[test]
-    #[should_panic(expected = "beyond the mapping")]
-    fn nothing_is_copied_from_beyond() {
-        let (_dir, path) = file(&[0; 256]);
-        let map = Map::read_only(&File::open(&path).unwrap(), 128).unwrap();
-        map.copy(64, &mut [0; 72]);
     }
 
     #[test]

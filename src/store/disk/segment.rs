@@ -69,7 +69,8 @@ impl Iterator for Scan<'_> {
                     self.end = self.at;
                     return Some(Entry { offset, key, kind, layout });
                 }
-                // Both ends agree on its length: its bytes are damaged, or a newer version knows it.
+                // Both ends agree on its length: its bytes are damaged, or a newer version knows
+                // it.
                 Err(Damage::Checksum | Damage::Format) => {
                     let total = record::announced_length_any(rest).expect("it was hashed");
                     self.pass_over(total);

@@ -29,6 +29,21 @@ pub(crate) trait Words {
     fn acquire(&self);
 }
 
+/// Copies the bytes from `offset` on. They are whole only where nobody writes any more: in a
+/// published record, and after an acquire that saw it published.
+///
+/// # Panics
+///
+/// If the offset or the length is not a multiple of 8, or the range leaves the words.
+pub(crate) fn copy(words: &impl Words, offset: usize, into: &mut [u8]) {
+    assert!(offset.is_multiple_of(8) && into.len().is_multiple_of(8), "words are copied whole");
+    let inside = offset / 8 <= words.len() && into.len() / 8 <= words.len() - offset / 8;
+    assert!(inside, "{} bytes from {offset} are not there", into.len());
+    for (n, bytes) in into.chunks_exact_mut(8).enumerate() {
+        bytes.copy_from_slice(&words.load(offset / 8 + n).to_ne_bytes());
+    }
+}
+
 /// Words that may be written as well.
 pub(crate) trait WordsMut: Words {
     /// Sets the word `at`. `order` is `Relaxed` or `Release`.
@@ -123,5 +138,27 @@ mod array {
         fn add(&self, at: usize, n: u64) -> u64 {
             self.0[at].fetch_add(n, Ordering::Relaxed)
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_copied_as_they_lie() {
+        let bytes: Vec<u8> = (0..64).collect();
+        let words = bytes.chunks(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+        let words = Array::of(words);
+        let mut into = [0; 24];
+        copy(&words, 40, &mut into);
+        assert_eq!(into, bytes[40..]);
+        copy(&words, 64, &mut []);
+    }
+
+    #[test]
+    #[should_panic(expected = "16 bytes from 56 are not there")]
+    fn nothing_is_copied_from_beyond() {
+        copy(&Array::new(8), 56, &mut [0; 16]);
     }
 }

@@ -12,10 +12,9 @@
 //! unlinked last. So a look that fails says nothing if the ground moved under it; where it has not
 //! moved, the entry is absent.
 //!
-//! Whether it moved, a word of the index tells without a system call: a writer retires every older
-//! generation before it publishes in a new one ([`Index::settle`]). What that word cannot tell is
-//! that someone removed the directory by hand, or that this process's mapping went stale; asking
-//! `CURRENT` can.
+//! Whether it moved, a word of the index tells without a system call: a writer retires a generation
+//! before `CURRENT` names the next ([`Index::retire`]). What that word cannot tell is that someone
+//! removed the directory by hand, or that this process's mapping went stale; asking `CURRENT` can.
 
 use std::ops::Deref;
 

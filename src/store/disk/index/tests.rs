@@ -476,11 +476,9 @@ fn attempts_are_counted_and_survive_a_rebuild() {
 }
 
 #[test]
-fn an_index_is_settled_when_its_writer_says_so() {
+fn an_unknown_state_is_no_reason_to_believe_a_miss() {
     let index = empty(header(3, 1));
-    assert!(index.in_use() && !index.is_settled());
-    index.settle();
-    assert!(index.is_settled());
+    assert!(index.in_use());
     index.words.store(STATE, 77, Relaxed);
-    assert!(!index.in_use(), "an unknown state is no reason to believe a miss");
+    assert!(!index.in_use());
 }
