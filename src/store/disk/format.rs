@@ -20,10 +20,10 @@
 //! | magic `CLMETA\0\x01` | 0..8 | | magic `CLCURR\0\x01` | 0..8 | | magic `CLSG` | 0..4 |
 //! | format | 8..12 | | generation | 8..16 | | format | 4..6 |
 //! | shard bits, 0 to 6 | 12..16 | | cache id | 16..32 | | shard | 6..8 |
-//! | cache id | 16..32 | | shard | 32..36 | | segment id | 8..16 |
-//! | made at, seconds since 1970 | 32..40 | | format | 36..40 | | cache id | 16..32 |
-//! | zero | 40..56 | | XXH3-64 of 0..40 | 40..48 | | boot id of its making | 32..48 |
-//! | XXH3-64 of 0..56 | 56..64 | | | | | zero | 48..56 |
+//! | cache id | 16..32 | | shard | 32..34 | | segment id | 8..16 |
+//! | made at, seconds since 1970 | 32..40 | | format | 34..36 | | cache id | 16..32 |
+//! | zero | 40..56 | | low half of the index's word 15 | 36..40 | | boot id of its making | 32..48 |
+//! | XXH3-64 of 0..56 | 56..64 | | XXH3-64 of 0..40 | 40..48 | | zero | 48..56 |
 //! | | | | | | | XXH3-64 of 0..56 | 56..64 |
 
 pub(crate) mod header;
@@ -112,6 +112,8 @@ pub(crate) struct Current {
     pub(crate) cache: CacheId,
     pub(crate) shard: u16,
     pub(crate) generation: u64,
+    /// Tells its index from another of the same number: see [`header::IndexHeader::check`].
+    pub(crate) check: u32,
 }
 
 impl Current {
@@ -120,8 +122,9 @@ impl Current {
         bytes[0..8].copy_from_slice(&CURRENT_MAGIC);
         bytes[8..16].copy_from_slice(&self.generation.to_le_bytes());
         bytes[16..32].copy_from_slice(&self.cache.0);
-        bytes[32..36].copy_from_slice(&u32::from(self.shard).to_le_bytes());
-        bytes[36..40].copy_from_slice(&u32::from(FORMAT).to_le_bytes());
+        bytes[32..34].copy_from_slice(&self.shard.to_le_bytes());
+        bytes[34..36].copy_from_slice(&FORMAT.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.check.to_le_bytes());
         seal(&mut bytes);
         bytes
     }
@@ -129,12 +132,13 @@ impl Current {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Current, Malformed> {
         let bytes = whole::<CURRENT_LEN>(bytes)?;
         check(bytes[0..8] == CURRENT_MAGIC, Malformed::Magic)?;
-        check(u32_at(bytes, 36) == u32::from(FORMAT), Malformed::Format)?;
+        check(bytes[34..36] == FORMAT.to_le_bytes(), Malformed::Format)?;
         check_seal(bytes)?;
         let generation = u64_at(bytes, 8);
         check(generation < MAX_ID, Malformed::Range)?;
-        let shard = shard_number(u32_at(bytes, 32))?;
-        Ok(Current { cache: CacheId(array_at(bytes, 16)), shard, generation })
+        let shard = shard_number(u16::from_le_bytes(array_at(bytes, 32)))?;
+        let (cache, check) = (CacheId(array_at(bytes, 16)), u32_at(bytes, 36));
+        Ok(Current { cache, shard, generation, check })
     }
 }
 
@@ -171,7 +175,7 @@ impl SegmentHeader {
         check(0 < id && id < MAX_ID, Malformed::Range)?;
         Ok(SegmentHeader {
             cache: CacheId(array_at(bytes, 16)),
-            shard: shard_number(u32::from(u16::from_le_bytes(array_at(bytes, 6))))?,
+            shard: shard_number(u16::from_le_bytes(array_at(bytes, 6)))?,
             id: SegmentId(id),
             boot: array_at(bytes, 32),
         })
@@ -242,9 +246,9 @@ fn check(holds: bool, otherwise: Malformed) -> Result<(), Malformed> {
     if holds { Ok(()) } else { Err(otherwise) }
 }
 
-fn shard_number(shard: u32) -> Result<u16, Malformed> {
+fn shard_number(shard: u16) -> Result<u16, Malformed> {
     check(shard < 1 << MAX_SHARD_BITS, Malformed::Range)?;
-    Ok(shard as u16)
+    Ok(shard)
 }
 
 fn whole<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], Malformed> {

@@ -76,6 +76,11 @@ impl IndexHeader {
         8 * (HEADER_WORDS as u64 + ((SLOT_WORDS as u64) << log2_slots))
     }
 
+    /// What `CURRENT` says of it beside its number.
+    pub(crate) fn check(&self) -> u32 {
+        self.encode()[FIXED_WORDS - 1] as u32
+    }
+
     /// How many slots there are.
     pub(crate) fn slots(&self) -> usize {
         1 << self.log2_slots
@@ -107,7 +112,7 @@ impl IndexHeader {
         check(generation < MAX_ID && base < MAX_ID, Malformed::Range)?;
         Ok(IndexHeader {
             cache: CacheId(bytes(words[4], words[5])),
-            shard: shard_number((words[1] >> 16) as u16 as u32)?,
+            shard: shard_number((words[1] >> 16) as u16)?,
             generation,
             base: SegmentId(base),
             log2_slots,

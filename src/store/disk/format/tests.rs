@@ -13,7 +13,7 @@ fn meta() -> Meta {
 }
 
 fn current() -> Current {
-    Current { cache: CACHE, shard: 15, generation: 77 }
+    Current { cache: CACHE, shard: 15, generation: 77, check: 0x1234_5678 }
 }
 
 fn segment() -> SegmentHeader {
