@@ -15,6 +15,10 @@ pub(crate) mod root;
 #[allow(dead_code, reason = "called by the shards")]
 pub(crate) mod segment;
 #[allow(dead_code, reason = "called by the shards")]
+pub(crate) mod shard;
+#[allow(dead_code, reason = "called by the shards")]
+pub(crate) mod shards;
+#[allow(dead_code, reason = "called by the shards")]
 pub(crate) mod sizing;
 #[cfg(test)]
 mod testing;

@@ -19,8 +19,43 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use super::fs::Fs;
+use super::fs::real::RealFs;
 use super::words::{Words, WordsMut};
 use crate::sync::{Arc, MappedU64, Ordering, mapped_fence};
+
+/// A file system whose files can be mapped. Callers have compared the length with the file's, and know
+/// that nobody shortens it.
+pub(crate) trait MapFs: Fs {
+    /// Words of a file, for reading; clones share them.
+    type Map: Words + Clone + Send + Sync + std::fmt::Debug;
+    /// Words of a file, for reading and writing; clones share them.
+    type MapMut: WordsMut + Clone + Send + Sync + std::fmt::Debug;
+
+    /// Maps the first `length` bytes of a file: a multiple of 8, and not 0.
+    fn map(&self, file: &Self::Handle, length: u64) -> io::Result<Self::Map>;
+    /// As [`map`](Self::map) for a file that is open for writing, all of which has blocks.
+    fn map_mut(&self, file: &Self::Handle, length: u64) -> io::Result<Self::MapMut>;
+    /// The same words for a reader.
+    fn reader(map: &Self::MapMut) -> Self::Map;
+}
+
+impl MapFs for RealFs {
+    type Map = Map;
+    type MapMut = MapMut;
+
+    fn map(&self, file: &Self::Handle, length: u64) -> io::Result<Map> {
+        Map::read_only(file, length)
+    }
+
+    fn map_mut(&self, file: &Self::Handle, length: u64) -> io::Result<MapMut> {
+        MapMut::read_write(file, length)
+    }
+
+    fn reader(map: &MapMut) -> Map {
+        map.reader()
+    }
+}
 
 /// A mapped file, for reading.
 #[derive(Clone, Debug)]

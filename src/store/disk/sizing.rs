@@ -71,11 +71,21 @@ impl Sizing {
             return Room::Enough;
         }
         let live = counts.live();
-        let fits = |log2: &u8| live <= 1 << log2 >> 2;
-        let target =
-            (self.min_log2_slots..=self.max_log2_slots).find(fits).unwrap_or(self.max_log2_slots);
-        // A rebuild that frees less than an eighth of the slots would be due again too soon.
-        if live > 3 << target >> 3 { Room::Evict } else { Room::Rebuild(target) }
+        if live > self.most_live() { Room::Evict } else { Room::Rebuild(self.log2_for(live)) }
+    }
+
+    /// The smallest index that so many live entries fill by a quarter at most, or the largest there may
+    /// be: 2 to this many slots.
+    pub(crate) fn log2_for(&self, live: u64) -> u8 {
+        (self.min_log2_slots..self.max_log2_slots)
+            .find(|log2| live <= 1 << log2 >> 2)
+            .unwrap_or(self.max_log2_slots)
+    }
+
+    /// The most live entries of a new index. With more, a rebuild would free less than an eighth of
+    /// the slots and be due again too soon.
+    pub(crate) fn most_live(&self) -> u64 {
+        3 << self.max_log2_slots >> 3
     }
 }
 
@@ -149,7 +159,7 @@ mod tests {
         assert!((448 * 62_500) + (32 << log2) < sizing.limit);
     }
 
-    /// Mutant: `live > 3 << target >> 3` dropped: a rebuild that frees nothing.
+    /// Mutant: `most_live` not asked: a rebuild that frees nothing.
     #[test]
     fn every_answer_makes_room() {
         for max_size in [0, 1, MIB, 4 * MIB, 2048 * MIB, u64::MAX] {

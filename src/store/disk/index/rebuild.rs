@@ -2,7 +2,7 @@
 
 use super::{Candidate, Index, Refused};
 use crate::store::disk::format::header::{ATTEMPT_WORDS, ATTEMPTS, Place, Tail};
-use crate::store::disk::format::slot::{Location, Recency};
+use crate::store::disk::format::slot::{Location, Recency, SEGMENT_BITS};
 use crate::store::disk::format::{SegmentHeader, SegmentId};
 use crate::store::disk::words::{Words, WordsMut};
 use crate::sync::Ordering::Relaxed;
@@ -45,11 +45,19 @@ impl<W: Words> Index<W> {
         rebuilt
     }
 
-    /// The base of the next generation: its live entries and the segments from `next` on are in
-    /// reach.
+    /// The base of the next generation: the segments from `next` on are in reach, and its live
+    /// entries are but for those of a million segments ago.
     pub(crate) fn next_base(&self, next: SegmentId) -> SegmentId {
         let segments = self.entries().map(|(candidate, _)| candidate.location.segment);
-        SegmentId(segments.fold(next, SegmentId::min).0.saturating_sub(1))
+        let lowest = segments.fold(next, SegmentId::min);
+        let reach = 1 << (SEGMENT_BITS - 1);
+        SegmentId(lowest.0.max(next.0.saturating_sub(reach)).saturating_sub(1))
+    }
+
+    /// Whether a segment of this id may have entries here, and be the tail's.
+    pub(crate) fn reaches(&self, segment: SegmentId) -> bool {
+        let from_base = segment.0.checked_sub(self.header().base.0);
+        from_base.is_some_and(|n| 0 < n && n < 1 << SEGMENT_BITS)
     }
 }
 

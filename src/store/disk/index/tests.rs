@@ -462,6 +462,9 @@ fn a_new_base_keeps_what_lives_in_reach() {
     index.insert(fingerprint(2), place(8), Recency::default()).unwrap();
     assert_eq!(index.next_base(SegmentId(500)), SegmentId(11));
     assert_eq!(index.next_base(SegmentId(0)), SegmentId(0));
+    assert_eq!(index.next_base(SegmentId(3 << 20)), SegmentId((2 << 20) - 1));
+    let reaches = [10, 11, 9 + (1 << 21), 10 + (1 << 21)].map(|id| index.reaches(SegmentId(id)));
+    assert_eq!(reaches, [false, true, true, false]);
 }
 
 #[test]
