@@ -51,7 +51,7 @@ impl<F: MapFs> Turn<'_, F> {
         // The segment that is being filled is no exception.
         writer.set_tail(None);
         self.writer.active = None;
-        let survey = self.shard.survey(held.dir())?;
+        let survey = self.survey(held.dir())?;
         self.evict_down_to(&held, survey, limit)
     }
 
@@ -117,7 +117,7 @@ impl<F: MapFs> Turn<'_, F> {
 
     /// Evicts segments until the index is not too full of live entries.
     pub(super) fn evict_entries(&mut self, held: &Held<F>) -> Result<(), Unwritten> {
-        let survey = self.shard.survey(held.dir())?;
+        let survey = self.survey(held.dir())?;
         let census = Census::of(held.entries(), self.shard.hour());
         let mut files = Self::evictable(held, survey);
         let mut live = census.all.entries;

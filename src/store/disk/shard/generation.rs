@@ -96,7 +96,7 @@ impl<F: MapFs> Generations for Shard<F> {
     fn current(&self) -> Option<Held<F>> {
         // Each time but the first, another writer named a newer one and removed the one we looked for.
         for _ in 0..4 {
-            let current = self.read_current().ok()?;
+            let Ok(current) = self.read_current() else { return self.newest() };
             let held = self.held();
             if held.as_ref().is_some_and(|held| held.is_named_by(&current)) {
                 return held;
@@ -133,6 +133,14 @@ impl<F: MapFs> Shard<F> {
         let current = Current::parse(&bytes[..read]).map_err(|_| Reason::Magic)?;
         let ours = (current.cache, current.shard) == (self.cache, self.number);
         if ours { Ok(current) } else { Err(Reason::Key) }
+    }
+
+    /// The newest index that there is, for lack of a `CURRENT` that can be read.
+    fn newest(&self) -> Option<Held<F>> {
+        let dir = self.open_folder().ok()?;
+        let survey = self.survey(&dir).ok()?;
+        let open = |generation: &u64| self.open_generation(*generation).ok();
+        survey.generations.iter().rev().find_map(open)
     }
 
     /// Opens the index that `current` names: `Absent` if its name is gone.

@@ -223,7 +223,7 @@ impl<F: MapFs> Turn<'_, F> {
     /// Begins another segment, and evicts some if there are too many then.
     fn roll(&mut self, mut held: Held<F>) -> Result<Held<F>, Unwritten> {
         let sizing = self.shard.sizing;
-        let survey = self.shard.survey(held.dir())?;
+        let survey = self.survey(held.dir())?;
         let id = self.next_id(&held, &survey);
         if !held.reaches(id) {
             held = self.rebuild(&held, held.header().log2_slots)?;
@@ -254,7 +254,7 @@ impl<F: MapFs> Turn<'_, F> {
         record: &[u8],
         layout: &Layout,
     ) -> Result<(Held<F>, Location), Unwritten> {
-        let survey = self.shard.survey(held.dir())?;
+        let survey = self.survey(held.dir())?;
         let segment = self.next_id(&held, &survey);
         let payload = layout.payload.start as u64;
         let offset = (SEGMENT_HEADER as u64 + payload).next_multiple_of(PAGE) - payload;

@@ -33,7 +33,7 @@ impl<F: MapFs> Turn<'_, F> {
     /// Replaces `old` by a generation of 2 to `log2_slots` slots with the same live entries.
     pub(super) fn rebuild(&mut self, old: &Held<F>, log2_slots: u8) -> Result<Held<F>, Unwritten> {
         let shard = self.shard;
-        let survey = shard.survey(old.dir())?;
+        let survey = self.survey(old.dir())?;
         let base = old.next_base(self.next_id(old, &survey));
         let tail = match self.may_append(old)? {
             Append::At(tail) => Some(tail),
@@ -51,7 +51,7 @@ impl<F: MapFs> Turn<'_, F> {
     pub(super) fn recover(&mut self) -> Result<Held<F>, Unwritten> {
         let shard = self.shard;
         let dir = self.make_folder()?;
-        let survey = shard.survey(&dir)?;
+        let survey = self.survey(&dir)?;
         let named = shard.read_current().ok().map(|current| current.generation);
         let newest_first = survey.generations.iter().rev().copied();
         let old = named.into_iter().chain(newest_first).find_map(|n| shard.open_generation(n).ok());
@@ -93,7 +93,7 @@ impl<F: MapFs> Turn<'_, F> {
         }
         let shard = self.shard;
         let held = self.ready()?;
-        let survey = shard.survey(held.dir())?;
+        let survey = self.survey(held.dir())?;
         let base = SegmentId(self.next_id(&held, &survey).0 - 1);
         self.replace(shard.open_folder()?, &survey, shard.sizing.min_log2_slots, base, |_| {})?;
         for (id, _) in survey.segments {
@@ -191,17 +191,17 @@ impl<F: MapFs> Turn<'_, F> {
         if (header.cache, header.shard, header.id) != (shard.cache, shard.number, id) {
             return Err(Reason::Key);
         }
+        // When it was used nothing tells.
         let now = shard.hour();
         let entries = segment::scan(&bytes).map(|entry| {
             let record = &bytes[entry.offset..][..entry.layout.total];
             let meta = record::decode_meta(&record[entry.layout.meta]);
-            let hour = u32::try_from(meta.created_s / super::HOUR_S).unwrap_or(now).min(now);
             let location = Location {
                 segment: id,
                 offset: entry.offset as u64,
                 length: entry.layout.total as u64,
             };
-            let recency = Recency::new(hour, meta.cost_us);
+            let recency = Recency::new(now, meta.cost_us);
             (Fingerprint::of(&entry.key, entry.kind), location, recency)
         });
         Ok(entries.collect())

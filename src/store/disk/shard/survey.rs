@@ -17,12 +17,14 @@ pub(super) struct Survey {
     pub(super) segments: Vec<(SegmentId, u64)>,
     /// Generations that have a file.
     pub(super) generations: Vec<u64>,
+    /// The names of temporary files whose makers have died.
+    pub(super) orphans: Vec<String>,
     /// The bytes that everything occupies, but for what is not published yet.
     pub(super) occupied: u64,
 }
 
 impl<F: MapFs> Shard<F> {
-    /// Looks at every file, and removes temporary ones whose makers have died.
+    /// Looks at every file.
     pub(super) fn survey(&self, dir: &F::Handle) -> Result<Survey, Reason> {
         let fs = self.fs();
         let mut survey = Survey::default();
@@ -36,7 +38,7 @@ impl<F: MapFs> Shard<F> {
                 Some(Name::Temporary) => {
                     let made_s = u64::try_from(stat.modified_ns / 1_000_000_000).unwrap_or(0);
                     if fs.unix_seconds().saturating_sub(made_s) > ORPHAN_S {
-                        let _ = fs.unlink(dir, &name);
+                        survey.orphans.push(name);
                     }
                     continue;
                 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::generation::Held;
+use super::survey::Survey;
 use super::trusted::reason;
 use super::{Shard, Unwritten};
 use crate::store::disk::format::header::IndexHeader;
@@ -109,7 +110,9 @@ impl<F: MapFs> Turn<'_, F> {
         if let Some(held) = self.shard.held().filter(|held| fits(held)) {
             return Ok(held);
         }
-        if let Some(held) = self.shard.current().filter(|held| fits(held)) {
+        if self.shard.read_current().is_ok()
+            && let Some(held) = self.shard.current().filter(|held| fits(held))
+        {
             return Ok(held);
         }
         self.recover()
@@ -154,6 +157,15 @@ impl<F: MapFs> Turn<'_, F> {
                 Err(error)
             }
         }
+    }
+
+    /// Looks at every file of the shard, and removes those whose makers have died.
+    pub(super) fn survey(&self, dir: &F::Handle) -> Result<Survey, Reason> {
+        let survey = self.shard.survey(dir)?;
+        for name in &survey.orphans {
+            self.remove_file(dir, name);
+        }
+        Ok(survey)
     }
 
     /// Removes a file whose name may be gone already.
