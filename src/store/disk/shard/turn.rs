@@ -21,8 +21,9 @@ use crate::sync::{self, Arc, Ordering};
 
 /// How long a turn is waited for.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// How long to wait before asking again: from, to.
-const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(4));
+/// How long to wait before asking again: from, to. Short, as a holder that has its turns one after the
+/// other leaves the lock free for moments only.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(1));
 
 /// What a process remembers from one turn to its next. Others may have had theirs in between.
 pub(super) struct Writer<F: MapFs> {

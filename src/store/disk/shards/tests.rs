@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::store::disk::fs::real::RealFs;
-use crate::store::disk::testing::{Faulty, artifact, key, note};
+use crate::store::disk::testing::{Faulty, again, artifact, key, note, role, succeed, test_path};
 use crate::store::disk::trust::Purpose;
 use Care::{Quick, Thorough};
 use Kind::{Artifact, Note};
@@ -229,7 +229,12 @@ fn an_index_grows_with_its_entries() {
 /// Puts enough into a tiny shard that segments are rolled and evicted and the index rebuilt.
 fn fill<F: MapFs>(shards: &Shards<F>, from: u64, to: u64) {
     for n in from..to {
-        put(shards, n, &payload(n, 700)).unwrap();
+        // A slow disk makes those wait long who take turns.
+        let mut patience = 0..100;
+        let busy = |failure: &Failure| failure.reason == Reason::Busy;
+        while let Err(failure) = put(shards, n, &payload(n, 700)) {
+            assert!(busy(&failure) && patience.next().is_some(), "{failure}");
+        }
     }
 }
 
@@ -480,4 +485,492 @@ fn a_writer_may_die_before_each_operation() {
     }
     assert!(died > 200, "{died} deaths");
     assert_eq!(count_right(&other, n), other.verify().unwrap().whole);
+}
+
+/// What a worker puts under a key says the key and who put it.
+fn told(n: u64, who: u64) -> Vec<u8> {
+    let mut bytes = payload(n, 200 + (n as usize * 37) % 1500);
+    bytes[..8].copy_from_slice(&n.to_le_bytes());
+    bytes[8..16].copy_from_slice(&who.to_le_bytes());
+    bytes
+}
+
+/// Puts, gets and replaces at random in a directory that others work in too.
+fn work(dir: &Path, who: u64, rounds: u64) {
+    let shards = shards_on(RealFs, dir, 2 * MIB);
+    let mut seed = who;
+    let mut hits = 0;
+    for round in 0..rounds {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let n = (seed >> 33) % 2000;
+        match seed >> 60 {
+            0..=6 => {
+                if let Some(bytes) = get(&shards, n, Artifact, Thorough) {
+                    assert_eq!(bytes[..8], n.to_le_bytes());
+                    let by = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
+                    assert_eq!(bytes, told(n, by));
+                    hits += 1;
+                }
+            }
+            7..=11 => {
+                match shards.put(&key(n), Artifact, &artifact(n, &told(n, who)), Replace::Damaged) {
+                    Ok(Put::New) => {}
+                    Ok(Put::Existing(found)) => {
+                        assert_eq!(found.bytes[found.layout.payload][..8], n.to_le_bytes());
+                    }
+                    Err(failure) => assert_eq!(failure.reason, Reason::Busy),
+                }
+            }
+            12..=13 => {
+                // Each key's note is one worker's: it sees its own, never an older one.
+                let mine = n - n % 16 + who;
+                if set_note(&shards, mine, &round.to_le_bytes()).is_ok()
+                    && let Some(note) = get(&shards, mine, Note, Thorough)
+                {
+                    assert_eq!(note, round.to_le_bytes());
+                }
+            }
+            14 => {
+                let _ = shards.remove(&key(n), Artifact);
+            }
+            _ if round % 97 == 0 => {
+                let failure = shards.clear().err().map(|failure| failure.reason);
+                assert!(matches!(failure, None | Some(Reason::Busy)), "{failure:?}");
+            }
+            _ => {
+                let _ = shards.prune(MIB, Some(1));
+            }
+        }
+    }
+    assert!(hits > 0);
+}
+
+#[test]
+fn threads_and_processes_work_in_one_directory() {
+    if let Some((role, dir)) = role() {
+        return work(&dir, role.parse().unwrap(), 1500);
+    }
+    let dir = Dir::new();
+    let name = test_path!(threads_and_processes_work_in_one_directory);
+    let workers: Vec<_> = (0..3)
+        .map(|who: u64| {
+            let command = again(name, &who.to_string(), &dir.path());
+            std::thread::spawn(move || succeed(command))
+        })
+        .collect();
+    let path = dir.path();
+    std::thread::scope(|scope| {
+        for who in 3..6 {
+            scope.spawn({
+                let path = &path;
+                move || work(path, who, 1500)
+            });
+        }
+    });
+    for worker in workers {
+        worker.join().unwrap();
+    }
+    let shards = shards_on(RealFs, &dir.path(), 2 * MIB);
+    assert_eq!(shards.verify().unwrap().damaged, 0);
+    assert!(occupied(&dir.path()) <= 2 * MIB + 2 * (64 << 10) + (32 << 10));
+}
+
+/// Threads of one process share the open lock file, which does not exclude them.
+#[test]
+fn threads_take_turns() {
+    let dir = Dir::new();
+    let shards = shards_on(RealFs, &dir.path(), TINY);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let shards = &shards;
+            scope.spawn(move || fill(shards, thread * 100, thread * 100 + 100));
+        }
+    });
+    assert_eq!(count_right(&shards, 400), 400);
+}
+
+#[test]
+fn a_turn_is_not_waited_for_long() {
+    let dir = Dir::new();
+    let (one, two) = (shards_on(RealFs, &dir.path(), TINY), shards_on(RealFs, &dir.path(), TINY));
+    fill(&one, 0, 10);
+    let held = one.held().unwrap();
+    let turn = held.shards[0].turn().unwrap();
+    let began = std::time::Instant::now();
+    for shards in [&one, &two] {
+        assert_eq!(put(shards, 10, b"x").unwrap_err().reason, Reason::Busy);
+    }
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "bounded");
+    assert_eq!(count_right(&two, 10), 10, "readers do not wait");
+    drop(turn);
+    assert!(put(&one, 10, b"x").is_ok() && put(&two, 11, b"y").is_ok());
+}
+
+/// A child of a fork, made while a thread of its parent had its turn: it neither waits for that for ever nor
+/// ends it. Mutant: `busy` without the process.
+#[test]
+fn a_forked_child_has_turns_of_its_own() {
+    let dir = Dir::new();
+    let fs = Faulty::default();
+    let shards = shards_on(fs.clone(), &dir.path(), TINY);
+    fill(&shards, 0, 10);
+    let held = shards.held().unwrap();
+    let turn = held.shards[0].turn().unwrap();
+    fs.become_process(77);
+    assert_eq!(put(&shards, 10, b"x").unwrap_err().reason, Reason::Busy, "the parent's");
+    assert_eq!(count_right(&shards, 10), 10);
+    fs.become_process(0);
+    drop(turn);
+    fs.become_process(77);
+    fill(&shards, 10, 20);
+    assert_eq!(count_right(&shards, 20), 20);
+}
+
+/// Nothing is written where nothing may be: hits are served, recency is not kept.
+#[test]
+fn a_directory_to_read_is_only_read() {
+    let dir = Dir::new();
+    let writer = shards_on(RealFs, &dir.path(), TINY);
+    fill(&writer, 0, 100);
+    set_note(&writer, 1, b"note").unwrap();
+    let listing = || {
+        let mut find = std::process::Command::new("find");
+        let find = find.arg(dir.path()).args(["-printf", "%p %s %T@ %C@\\n"]);
+        find.output().unwrap().stdout
+    };
+    let before = listing();
+    let bytes = std::fs::read(&dir.names("idx-")[0]).unwrap();
+    for purpose in [Purpose::CacheReadOnly, Purpose::Base] {
+        let fs = Faulty::default();
+        let root = Root::open(fs.clone(), &dir.path(), purpose).unwrap();
+        let reader = Shards::new(root, TINY);
+        fs.pass(7200);
+        assert_eq!(count_right(&reader, 100), 100);
+        assert_eq!(get(&reader, 1, Note, Thorough).unwrap(), b"note");
+        assert!(get(&reader, 500, Artifact, Thorough).is_none());
+        assert_eq!(put(&reader, 500, b"x").unwrap_err().reason, Reason::NotWritable);
+        assert!(reader.clear().is_err() && reader.prune(0, None).is_err());
+    }
+    assert_eq!(listing(), before);
+    assert_eq!(std::fs::read(&dir.names("idx-")[0]).unwrap(), bytes);
+}
+
+/// Use is remembered to the hour, by one store. Mutant: `touch` left out of `get`.
+#[test]
+fn what_is_used_is_kept() {
+    let dir = Dir::new();
+    let fs = Faulty::default();
+    let shards = shards_on(fs.clone(), &dir.path(), TINY);
+    fill(&shards, 0, 500);
+    for _ in 0..30 {
+        fs.pass(3600);
+        for n in 0..20 {
+            get(&shards, n, Artifact, Quick).unwrap();
+        }
+    }
+    fill(&shards, 500, 3000);
+    assert!((0..20).all(|n| get(&shards, n, Artifact, Quick).is_some()), "carried on");
+    let others = (20..500).filter(|n| get(&shards, *n, Artifact, Quick).is_some()).count();
+    assert!(others < 100, "{others} of the unused were kept");
+    fs.pass(15 * 24 * 3600);
+    get(&shards, 7, Artifact, Quick).unwrap();
+    shards.prune(u64::MAX, Some(14 * 24)).unwrap();
+    assert!(
+        get(&shards, 7, Artifact, Quick).is_some() && get(&shards, 8, Artifact, Quick).is_none()
+    );
+    shards.prune(0, None).unwrap();
+    assert!(get(&shards, 7, Artifact, Quick).is_none());
+    assert_eq!(dir.names("seg-").len(), 0);
+    fill(&shards, 0, 10);
+    assert_eq!(count_right(&shards, 10), 10);
+}
+
+#[test]
+fn clearing_leaves_nothing_and_disturbs_nobody() {
+    let dir = Dir::new();
+    let (one, two) = (shards_on(RealFs, &dir.path(), TINY), shards_on(RealFs, &dir.path(), TINY));
+    assert_eq!(one.clear().unwrap(), Usage::default());
+    fill(&one, 0, 200);
+    assert_eq!(count_right(&two, 200), 200);
+    let last = dir.names("seg-").pop();
+    let cleared = two.clear().unwrap();
+    assert_eq!(cleared.artifacts.entries, 200);
+    assert_eq!((count_right(&one, 200), count_right(&two, 200)), (0, 0));
+    assert_eq!((dir.names("seg-").len(), dir.names("idx-").len()), (0, 1));
+    fill(&one, 0, 200);
+    assert_eq!(count_right(&two, 200), 200);
+    assert!(dir.names("seg-").into_iter().min() > last, "ids are not used again");
+}
+
+/// An entry that is carried on again and again is found by a reader at every moment, or gone for good.
+#[test]
+fn a_reader_never_misses_what_is_moved() {
+    use crate::sync::{AtomicBool, Ordering::Relaxed};
+    let dir = Dir::new();
+    let fs = Faulty::default();
+    let writer = shards_on(fs.clone(), &dir.path(), TINY);
+    // One in each segment, so that it is not worth keeping for that one's sake.
+    for n in 0..12 {
+        fill(&writer, n, n + 1);
+        fill(&writer, 1000 + n * 60, 1060 + n * 60);
+    }
+    for _ in 0..30 {
+        fs.pass(3600);
+        (0..12).for_each(|n| drop(get(&writer, n, Artifact, Quick)));
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for care in [Quick, Thorough] {
+            let (dir, done) = (&dir, &done);
+            scope.spawn(move || {
+                let reader = shards_on(RealFs, &dir.path(), TINY);
+                let mut gone = std::collections::BTreeSet::new();
+                let mut looks = 0_u64;
+                while !done.load(Relaxed) {
+                    for n in 0..12 {
+                        looks += 1;
+                        match get(&reader, n, Artifact, care) {
+                            Some(bytes) => {
+                                assert!(!gone.contains(&n), "{n} was missed, and is there");
+                                assert_eq!(bytes, payload(n, 700));
+                            }
+                            None => drop(gone.insert(n)),
+                        }
+                    }
+                }
+                assert!(gone.is_empty() && looks > 100, "{gone:?} of {looks}");
+            });
+        }
+        fill(&writer, 2000, 5000);
+        done.store(true, Relaxed);
+    });
+    let open = writer.held().unwrap();
+    open.shards[0].for_each(|key_of, _, candidate, _| {
+        if (0..12).any(|n| key(n) == key_of) {
+            assert!(candidate.location.segment.0 > 12, "it was not moved: {candidate:?}");
+        }
+    });
+}
+
+mod model {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Put {
+            by: usize,
+            n: u64,
+            value: u8,
+            always: bool,
+        },
+        Note {
+            by: usize,
+            n: u64,
+            value: u8,
+        },
+        Remove {
+            by: usize,
+            n: u64,
+            note: bool,
+        },
+        Clear {
+            by: usize,
+        },
+        PruneUnused {
+            by: usize,
+        },
+        Verify {
+            by: usize,
+        },
+        Reopen {
+            by: usize,
+        },
+        Use {
+            by: usize,
+            n: u64,
+        },
+        Hours(u64),
+        /// Harm the n-th file of the directory: remove it, cut it, or flip a byte of it.
+        Harm {
+            file: usize,
+            how: u8,
+            at: usize,
+        },
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        let (by, n) = (|| 0..3_usize, || 0..12_u64);
+        prop_oneof![
+            8 => (by(), n(), any::<u8>(), any::<bool>())
+                .prop_map(|(by, n, value, always)| Op::Put { by, n, value, always }),
+            4 => (by(), n(), any::<u8>()).prop_map(|(by, n, value)| Op::Note { by, n, value }),
+            2 => (by(), n(), any::<bool>()).prop_map(|(by, n, note)| Op::Remove { by, n, note }),
+            1 => by().prop_map(|by| Op::Clear { by }),
+            1 => by().prop_map(|by| Op::PruneUnused { by }),
+            1 => by().prop_map(|by| Op::Verify { by }),
+            2 => by().prop_map(|by| Op::Reopen { by }),
+            4 => (by(), n()).prop_map(|(by, n)| Op::Use { by, n }),
+            1 => (0..30_u64).prop_map(Op::Hours),
+            2 => (any::<usize>(), 0..3_u8, any::<usize>())
+                .prop_map(|(file, how, at)| Op::Harm { file, how, at }),
+        ]
+    }
+
+    fn value_of(n: u64, value: u8) -> Vec<u8> {
+        let mut bytes = payload(n, 50 + usize::from(value) * 90);
+        bytes[0] = value;
+        bytes
+    }
+
+    /// All files below `dir`, in order.
+    fn files(dir: &Path, into: &mut Vec<PathBuf>) {
+        let Ok(entries) = std::fs::read_dir(dir) else { return };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            if path.is_dir() { files(&path, into) } else { into.push(path) }
+        }
+    }
+
+    fn run(ops: Vec<Op>) {
+        let dir = Dir::new();
+        let fs = Faulty::default();
+        let open = || shards_on(fs.clone(), &dir.path(), 2 * MIB);
+        let mut handles = [open(), open(), open()];
+        // What must be found, with the hour of its last use; and what may ever be.
+        let mut model: HashMap<(u64, Kind), (Vec<u8>, u64)> = HashMap::new();
+        let mut offered: HashMap<(u64, Kind), Vec<Vec<u8>>> = HashMap::new();
+        let (mut hour, mut harmed) = (0_u64, false);
+        for op in ops {
+            match op {
+                Op::Put { by, n, value, always } => {
+                    let replace = if always { Replace::Always } else { Replace::Damaged };
+                    let value = value_of(n, value);
+                    offered.entry((n, Artifact)).or_default().push(value.clone());
+                    let record = artifact(n, &value);
+                    match handles[by].put(&key(n), Artifact, &record, replace).unwrap() {
+                        Put::New => {
+                            let was = model.insert((n, Artifact), (value, hour));
+                            assert!(was.is_none() || always || harmed);
+                        }
+                        Put::Existing(found) => {
+                            let there = found.bytes[found.layout.payload].to_vec();
+                            assert!(!always);
+                            assert!(offered[&(n, Artifact)].contains(&there));
+                            assert!(harmed || model[&(n, Artifact)].0 == there);
+                        }
+                    }
+                }
+                Op::Note { by, n, value } => {
+                    let value = value_of(n, value);
+                    offered.entry((n, Note)).or_default().push(value.clone());
+                    set_note(&handles[by], n, &value).unwrap();
+                    model.insert((n, Note), (value, hour));
+                }
+                Op::Remove { by, n, note } => {
+                    let kind = if note { Note } else { Artifact };
+                    let removed = handles[by].remove(&key(n), kind).unwrap();
+                    assert!(harmed || removed == model.contains_key(&(n, kind)));
+                    model.remove(&(n, kind));
+                }
+                Op::Clear { by } => {
+                    handles[by].clear().unwrap();
+                    model.clear();
+                }
+                Op::PruneUnused { by } => {
+                    handles[by].prune(u64::MAX, Some(24)).unwrap();
+                    model.retain(|_, (_, used)| hour - *used <= 24);
+                }
+                Op::Verify { by } => {
+                    let verified = handles[by].verify().unwrap();
+                    assert!(
+                        harmed || (verified.damaged, verified.whole) == (0, model.len() as u64)
+                    );
+                }
+                Op::Reopen { by } => handles[by] = open(),
+                Op::Use { by, n } => {
+                    for kind in [Artifact, Note] {
+                        if get(&handles[by], n, kind, Quick).is_some()
+                            && let Some((_, used)) = model.get_mut(&(n, kind))
+                        {
+                            *used = hour;
+                        }
+                    }
+                }
+                Op::Hours(hours) => {
+                    fs.pass(hours * 3600);
+                    hour += hours;
+                }
+                Op::Harm { file, how, at } => {
+                    let mut all = Vec::new();
+                    files(&dir.path(), &mut all);
+                    // Lock files are nobody's to harm, and the tag is of no use here.
+                    all.retain(|path| {
+                        let name = path.file_name().unwrap().to_str().unwrap();
+                        !name.ends_with(".lock") && !name.starts_with('.') && name != "CACHEDIR.TAG"
+                    });
+                    if all.is_empty() {
+                        continue;
+                    }
+                    harmed = true;
+                    let path = &all[file % all.len()];
+                    match how {
+                        0 => std::fs::remove_file(path).unwrap(),
+                        1 => change(path, |bytes| bytes.truncate(at % (bytes.len() + 1))),
+                        _ => change(path, |bytes| {
+                            if !bytes.is_empty() {
+                                let at = at % bytes.len();
+                                bytes[at] ^= 1 << (at % 8);
+                            }
+                        }),
+                    }
+                }
+            }
+            for handle in &handles {
+                for n in 0..12 {
+                    for kind in [Artifact, Note] {
+                        let record = match handle.get(&key(n), kind, Thorough) {
+                            Lookup::Hit(found) => Some(found.bytes[found.layout.payload].to_vec()),
+                            Lookup::Miss(_) => None,
+                        };
+                        if let Some((_, used)) = model.get_mut(&(n, kind)) {
+                            *used = hour;
+                        }
+                        if let Some(bytes) = &record {
+                            assert!(offered[&(n, kind)].contains(bytes), "{n} was never this");
+                        }
+                        if !harmed {
+                            let expected = model.get(&(n, kind)).map(|(value, _)| value);
+                            assert_eq!(record.as_ref(), expected, "{n} {kind:?}");
+                        }
+                    }
+                }
+            }
+        }
+        // Whatever happened, the directory takes what is put.
+        for (n, handle) in (100..).zip(&handles) {
+            put(handle, n, &value_of(n, 9)).unwrap();
+            assert_eq!(get(handle, n, Artifact, Quick), Some(value_of(n, 9)));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+        /// Any handles, in any order, over files that others harm now and then. Without harm a look finds exactly
+        /// what was put last; with it, nothing that was not put.
+        #[test]
+        fn handles_agree_with_a_map(ops in prop::collection::vec(op(), 1..40)) {
+            run(ops);
+        }
+
+        #[test]
+        fn handles_agree_with_a_map_unharmed(ops in prop::collection::vec(op(), 1..60)) {
+            run(ops.into_iter().filter(|op| !matches!(op, Op::Harm { .. })).collect());
+        }
+    }
 }
