@@ -804,6 +804,21 @@ fn a_reader_never_misses_what_is_moved() {
     });
 }
 
+/// A damaged record is replaced by the next put, and its slot is dead. Mutant: left alive.
+#[test]
+fn a_damaged_record_is_replaced() {
+    let dir = Dir::new();
+    fill(&shards_on(RealFs, &dir.path(), TINY), 0, 1);
+    change(&dir.names("seg-")[0], |bytes| bytes[64 + 500] ^= 1);
+    let shards = shards_on(RealFs, &dir.path(), TINY);
+    assert!(matches!(put(&shards, 0, &payload(0, 700)), Ok(Put::New)));
+    assert_eq!(count_right(&shards, 1), 1);
+    let verified = shards.verify().unwrap();
+    assert_eq!((verified.whole, verified.damaged), (1, 0));
+    let checksum = |(reason, count)| (reason == Reason::Checksum).then_some(count);
+    assert_eq!(shards.root.counters().met().find_map(checksum), Some(1));
+}
+
 /// The process dies before each operation of something rare in turn. Mutants: `CURRENT` before the
 /// index; the index retired after `CURRENT`, or not looked at; older ones not retired; the victim
 /// unlinked before its entries are dead or carried.
