@@ -1,0 +1,4 @@
+//! CLIF in, callable memory out.
+
+#[cfg(feature = "cli")]
+pub mod clif;
