@@ -2,3 +2,4 @@
 
 #[cfg(feature = "cli")]
 pub mod clif;
+pub mod guard;

@@ -45,6 +45,9 @@ use shuttle::sync as imp;
 #[cfg(not(any(loom, shuttle)))]
 use std::sync as imp;
 
+/// Set once and read ever after: the same in every build, neither loom nor shuttle looks into it.
+pub(crate) use std::sync::OnceLock;
+
 use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

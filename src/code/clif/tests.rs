@@ -310,10 +310,7 @@ fn what_is_no_clif_is_one_mistake() {
         error("function %f() {\nblock0:\n    v0 = iconts.i32 3\n    return\n}"),
         "3: Unknown opcode: 'iconts'"
     );
-    assert_eq!(
-        error("function %f() {\nblock0:\n    return\n"),
-        "3: expected block header"
-    );
+    assert_eq!(error("function %f() {\nblock0:\n    return\n"), "3: expected block header");
     assert_eq!(error("int main() { return 0; }\n"), "1: expected 'function'");
 }
 
