@@ -1,5 +1,6 @@
 use std::arch::naked_asm;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use super::*;
 
@@ -75,6 +76,10 @@ fn guarded(callee: unsafe extern "C" fn(*mut u128)) -> (Result<(), FaultKind>, u
     // SAFETY: both are code of the C convention that touches nothing but `values`.
     let result = unsafe { call(trampoline as *const u8, callee as *const u8, values.as_mut_ptr()) };
     assert_eq!(kept, "a local that must survive");
+    let flags: u64;
+    // SAFETY: reads the flags.
+    unsafe { std::arch::asm!("pushfq", "pop {}", out(reg) flags) };
+    assert_eq!(flags & 1 << 10, 0, "the direction flag is set");
     (result.map_err(|fault| fault.kind), values[0])
 }
 
@@ -84,7 +89,7 @@ fn code_that_returns_returns() {
 }
 
 /// Mutants seen: `resume` that restores r12 and r13 in the wrong order; the handler that leaves the stack
-/// pointer alone.
+/// pointer, or the direction flag, as it is.
 #[test]
 fn every_kind_of_trap_ends_the_call_and_not_the_process() {
     for _ in 0..3 {
@@ -120,7 +125,7 @@ fn threads_trap_apart() {
     });
 }
 
-/// Mutant seen: a handler that takes every fault of a thread that ever called.
+/// Mutant seen: a call that stays the thread's active one when it has returned.
 #[test]
 fn faults_outside_a_call_are_nobody_s() {
     const CHILD: &str = "CACHELIFT_TEST_FAULT";
@@ -132,7 +137,17 @@ fn faults_outside_a_call_are_nobody_s() {
         std::process::exit(0);
     }
     let test = std::env::current_exe().unwrap();
-    let status =
-        Command::new(test).args(["--exact", name]).env(CHILD, "1").output().unwrap().status;
+    let mut child = Command::new(test).args(["--exact", name]).env(CHILD, "1").spawn().unwrap();
+    let bound = Instant::now() + Duration::from_secs(20);
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > bound => {
+                child.kill().unwrap();
+                panic!("the handler keeps faults that are not its own");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(4), "{status}");
 }
