@@ -5,7 +5,7 @@
 //!   set opt_level=speed                   a file of functions alone is meant for this machine
 //!   target x86_64
 //!
-//!   function %double(i32) -> i32 {        ─► functions, callees resolved to functions of the same file
+//!   function %double(i32) -> i32 {        ─► functions, callees checked to be functions of the same file
 //!       fn0 = %add(i32, i32) -> i32
 //!   block0(v0: i32):
 //!       v1 = call fn0(v0, v0)
@@ -27,25 +27,16 @@ use std::sync::Arc;
 
 use cranelift_codegen::data_value::DataValue;
 use cranelift_codegen::ir::entities::AnyEntity;
-use cranelift_codegen::ir::{
-    ExternalName, Function, GlobalValueData, Signature, UserExternalName, UserExternalNameRef,
-    UserFuncName,
-};
+use cranelift_codegen::ir::{ExternalName, Function, GlobalValueData, UserFuncName};
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::verifier::VerifierErrors;
 use cranelift_reader::{Feature, ParseError, ParseOptions, SourceMap, parse_test};
 use target_lexicon::Triple;
 
+use super::program::Program;
 pub use header::{ClifTarget, Targets};
 use header::{Header, Unusable};
 pub use lines::{Check, Reading, RunLine};
-
-/// The namespace in which a function of a file names its callees: each is `u<NAMESPACE>:<index>`, by its
-/// index in [`ClifFile::functions`].
-///
-/// An index says the order of the file and must not enter a key. It does not: a function refers to its
-/// callees in the order it mentions them, and the names are in a table beside it.
-pub const NAMESPACE: u32 = 0x636c_6966;
 
 /// A mistake in a file, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +97,7 @@ pub struct ClifFunction {
     pub name: String,
     /// The line of its first word.
     pub line: usize,
-    /// Its body; callees in [`NAMESPACE`].
+    /// Its body.
     pub function: Function,
     /// Where its entities are.
     map: SourceMap,
@@ -118,7 +109,32 @@ impl fmt::Debug for ClifFunction {
     }
 }
 
+impl ClifFile {
+    /// The functions as a program, to be loaded for any of the targets.
+    ///
+    /// # Panics
+    ///
+    /// Never for a file that [`parse`] took apart: its functions have names of their own.
+    pub fn program(&self) -> Program {
+        let mut program = Program::new();
+        for ClifFunction { name, function, .. } in &self.functions {
+            let defined = match &function.name {
+                UserFuncName::User(user) => program.declare(user.clone(), name),
+                UserFuncName::Testcase(_) => Ok(&mut program),
+            };
+            let name = link_name(name);
+            defined.and_then(|p| p.define(name, function.clone())).expect("checked before");
+        }
+        program
+    }
+}
+
 impl ClifFunction {
+    /// What the function is called in the file's [program](ClifFile::program).
+    pub fn link_name(&self) -> &str {
+        link_name(&self.name)
+    }
+
     /// The signature as people read it: `(i32, i32) -> i32`.
     pub fn types(&self) -> String {
         lines::types_of(&self.function.signature)
@@ -166,6 +182,10 @@ impl ClifFunction {
             .find_map(|(line, number)| declares(line).then_some(number))
             .unwrap_or(self.line)
     }
+}
+
+fn link_name(name: &str) -> &str {
+    name.strip_prefix('%').unwrap_or(name)
 }
 
 /// What is done with a file's text beside reading it.
@@ -236,14 +256,14 @@ pub fn parse(text: &str, targets: &mut Targets, options: Options) -> Result<Clif
         runs.push(run_line(&functions, above, line, text, is_test, &mut notes)?);
     }
 
+    if let Some(reason) = check_names(&functions, &header.text)? {
+        return Ok(Clif::Skip(reason));
+    }
     if options.reversed {
         functions.reverse();
         for reading in runs.iter_mut().flat_map(|run| &mut run.readings) {
             reading.function = functions.len() - 1 - reading.function;
         }
-    }
-    if let Some(reason) = resolve_callees(&mut functions, &header.text)? {
-        return Ok(Clif::Skip(reason));
     }
 
     let mut usable = Vec::new();
@@ -278,7 +298,7 @@ pub fn parse_call(
     let function = functions
         .iter()
         .position(|function| function.name == name)
-        .or_else(|| functions.iter().position(|f| f.name.strip_prefix('%') == Some(name)))
+        .or_else(|| functions.iter().position(|f| f.link_name() == name))
         .ok_or(CallError::Unknown)?;
     let target = &functions[function];
     let arguments = lines::arguments_of(arguments, &target.function.signature, &target.name)
@@ -307,7 +327,7 @@ fn run_line(
     let named = lines::called_name(text).filter(|name| !name.is_empty());
     let by_name = named.and_then(|name| {
         // Nearly always the function above.
-        let is = |at: &usize| functions[*at].name.strip_prefix('%') == Some(name);
+        let is = |at: &usize| functions[*at].link_name() == name;
         above.filter(is).or_else(|| (0..functions.len()).find(is))
     });
     let read = |at: usize| {
@@ -353,102 +373,59 @@ fn run_line(
     Ok(RunLine { line, readings })
 }
 
-/// Names the callees and symbols of every function by their index in `functions`. Returns a reason to skip
-/// the file if it calls what only Cranelift's own runner has.
-fn resolve_callees(
-    functions: &mut [ClifFunction],
-    text: &str,
-) -> Result<Option<String>, ClifError> {
-    let mut index = HashMap::with_capacity(functions.len());
-    for (at, function) in functions.iter().enumerate() {
-        if let Some(other) = index.insert(function.function.name.clone(), at) {
-            let (line, other) = (function.line, functions[other].line);
-            let (line, other) = (line.max(other), line.min(other));
-            return Err(ClifError::at(
-                line,
-                format!("{} is defined twice; the first is at line {other}", function.name),
-            ));
+/// Checks that functions have names of their own, and refer to nothing but each other. Returns a reason to
+/// skip the file if it calls what only Cranelift's own runner has.
+fn check_names(functions: &[ClifFunction], text: &str) -> Result<Option<String>, ClifError> {
+    let mut lines = HashMap::with_capacity(functions.len());
+    for function in functions {
+        if let Some(first) = lines.insert(&function.function.name, function.line) {
+            let message =
+                format!("{} is defined twice; the first is at line {first}", function.name);
+            return Err(ClifError::at(function.line, message));
         }
     }
-    for caller in functions {
-        let mut renames = Vec::new();
-        for (reference, callee) in &caller.function.dfg.ext_funcs {
-            renames.push((AnyEntity::FuncRef(reference), &callee.name));
-        }
-        for (value, data) in &caller.function.global_values {
-            if let GlobalValueData::Symbol { name, tls, .. } = data {
-                if *tls {
-                    let line = caller.declaration(text, value.into());
-                    return Err(ClifError::at(
-                        line,
-                        format!("{value}: thread-local symbols do not work"),
-                    ));
-                }
-                renames.push((AnyEntity::GlobalValue(value), name));
+    for function in functions {
+        let params = &function.function.params;
+        let callees = function.function.dfg.ext_funcs.iter();
+        let mut names: Vec<_> =
+            callees.map(|(at, callee)| (AnyEntity::FuncRef(at), &callee.name)).collect();
+        for (at, value) in &function.function.global_values {
+            let GlobalValueData::Symbol { name, tls, .. } = value else { continue };
+            if *tls {
+                let line = function.declaration(text, at.into());
+                return Err(ClifError::at(line, format!("{at}: thread-local symbols do not work")));
             }
+            names.push((at.into(), name));
         }
-        let mut resolved = Vec::with_capacity(renames.len());
-        for (entity, name) in renames {
-            let unknown = |name: &dyn fmt::Display| {
-                let line = caller.declaration(text, entity);
-                ClifError::at(line, format!("{entity}: no function {name} in this file"))
-            };
-            let target = match name {
-                // A number that the file leaves out has a placeholder, which nothing can use.
-                ExternalName::TestCase(name)
-                    if name.raw().is_empty() && !caller.declares(entity) =>
-                {
-                    continue;
-                }
-                ExternalName::LibCall(_) => continue,
-                ExternalName::KnownSymbol(symbol) => return Err(unknown(symbol)),
+        for (entity, name) in names {
+            let defined = match name {
+                ExternalName::LibCall(_) => true,
                 ExternalName::TestCase(name) => {
                     if name.raw().starts_with(b"__cranelift_") {
-                        return Ok(Some(format!(
-                            "calls {name}, which only Cranelift's own runner has"
-                        )));
+                        let reason = format!("calls {name}, which only Cranelift's own runner has");
+                        return Ok(Some(reason));
                     }
-                    *index
-                        .get(&UserFuncName::Testcase(name.clone()))
-                        .ok_or_else(|| unknown(name))?
+                    // A number that the file leaves out has a placeholder, which nothing can use.
+                    let made_up = name.raw().is_empty() && !function.declares(entity);
+                    made_up || lines.contains_key(&UserFuncName::Testcase(name.clone()))
                 }
-                ExternalName::User(reference) => {
-                    let name = caller.function.params.user_named_funcs().get(*reference);
-                    let name = name.ok_or_else(|| unknown(reference))?;
-                    *index.get(&UserFuncName::User(name.clone())).ok_or_else(|| unknown(name))?
-                }
+                ExternalName::User(reference) => match params.user_named_funcs().get(*reference) {
+                    Some(name) => lines.contains_key(&UserFuncName::User(name.clone())),
+                    None => {
+                        let message = format!("{entity}: {reference} is not declared");
+                        return Err(ClifError::at(function.declaration(text, entity), message));
+                    }
+                },
+                ExternalName::KnownSymbol(_) => false,
             };
-            resolved.push((entity, name.clone(), target));
-        }
-        // First those that have a number already: then no name is left that could be taken for a new one.
-        resolved.sort_by_key(|(_, name, _)| !matches!(name, ExternalName::User(_)));
-        for (entity, name, target) in resolved {
-            rename(&mut caller.function, entity, name, target);
+            if !defined {
+                let name = name.display(Some(params));
+                let message = format!("{entity}: no function {name} in this file");
+                return Err(ClifError::at(function.declaration(text, entity), message));
+            }
         }
     }
     Ok(None)
-}
-
-/// Names what `entity` refers to by index. References keep their numbers, which are in the key: they must
-/// say what the function mentions first, second and so on, and nothing of the rest of the file.
-fn rename(function: &mut Function, entity: AnyEntity, name: ExternalName, target: usize) {
-    let index = u32::try_from(target).expect("fewer functions than bytes in a file");
-    let target = UserExternalName::new(NAMESPACE, index);
-    if let ExternalName::User(reference) = name {
-        function.params.reset_user_func_name(reference, target);
-        return;
-    }
-    let reference: UserExternalNameRef = function.params.ensure_user_func_name(target);
-    let to = ExternalName::User(reference);
-    match entity {
-        AnyEntity::FuncRef(reference) => function.dfg.ext_funcs[reference].name = to,
-        AnyEntity::GlobalValue(value) => {
-            if let GlobalValueData::Symbol { name, .. } = &mut function.global_values[value] {
-                *name = to;
-            }
-        }
-        _ => unreachable!("only callees and symbols have names"),
-    }
 }
 
 /// Counts lines up to offsets that grow.

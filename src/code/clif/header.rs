@@ -15,12 +15,12 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_reader::{Location, ParseError, parse_options};
 use target_lexicon::Triple;
 
 use super::ClifError;
+use crate::code::{CodeError, Target};
 
 /// The lines before the first function, apart from comments.
 #[derive(Debug, Default)]
@@ -118,18 +118,12 @@ impl<'a> Header<'a> {
 }
 
 /// A machine to compile for: this one, with the settings and CPU features that a file asks for.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ClifTarget {
     /// The target as the file spells it; empty for a file that names none.
     pub name: String,
-    /// What to compile with.
-    pub isa: OwnedTargetIsa,
-}
-
-impl std::fmt::Debug for ClifTarget {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ClifTarget({})", self.name)
-    }
+    /// What to compile for.
+    pub target: Target,
 }
 
 /// Why a target is left out.
@@ -193,33 +187,21 @@ fn build(target: Option<Words<'_>>, sets: &[Words<'_>]) -> Result<ClifTarget, Un
         ));
     }
     let line = target.or(sets.last().copied()).map_or(1, |words| words.line);
-    let host = |native| cranelift_native::builder_with_options(native);
-    let failed = |error: &dyn std::fmt::Display| ClifError::at(line, error);
-    let mut builder = host(target.is_none()).map_err(|error| failed(&error))?;
+    let mut builder = cranelift_native::builder_with_options(target.is_none())
+        .map_err(|error| ClifError::at(line, error))?;
     if let Some(target) = target {
         let features = target.words.split_once(char::is_whitespace).map_or("", |(_, words)| words);
         apply(features, line, &mut builder)?;
     }
-    let isa = builder.finish(flags.clone()).map_err(|error| failed(&error))?;
+    let isa = builder.finish(flags).map_err(|error| ClifError::at(line, error))?;
     let name = target.map_or("", |target| target.words);
-    if target.is_some() {
-        let native = host(true).map_err(|error| failed(&error))?;
-        let native = native.finish(flags).map_err(|error| failed(&error))?.isa_flags();
-        let lacks: Vec<_> = isa
-            .isa_flags()
-            .iter()
-            .filter(|flag| flag.as_bool() == Some(true))
-            .map(|flag| flag.name)
-            .filter(|name| !native.iter().any(|n| n.name == *name && n.as_bool() == Some(true)))
-            .collect();
-        if !lacks.is_empty() {
-            return Err(Unusable::Skip(format!(
-                "target {name}: this CPU lacks {}",
-                lacks.join(", ")
-            )));
+    match Target::new(isa) {
+        Ok(target) => Ok(ClifTarget { name: name.into(), target }),
+        Err(CodeError::Target { reason, .. }) => {
+            Err(Unusable::Skip(format!("target {name}: {reason}")))
         }
+        Err(error) => Err(ClifError::at(line, error).into()),
     }
-    Ok(ClifTarget { name: name.into(), isa })
 }
 
 /// Applies settings, of which an error names the line.
