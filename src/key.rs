@@ -34,6 +34,13 @@ impl Key {
         &self.0
     }
 
+    /// The key of `bytes` in the context that this key names: blake3, keyed with it. Two contexts, or two
+    /// lists of bytes, give two keys; for parts that are always the same the context's key is computed
+    /// once, and each use costs no more than hashing its own bytes.
+    pub fn derive(&self, bytes: &[u8]) -> Key {
+        Key(*blake3::keyed_hash(&self.0, bytes).as_bytes())
+    }
+
     /// The `n`-th of the four 64-bit words of this key, little-endian.
     pub(crate) fn word(&self, n: usize) -> u64 {
         let mut word = [0; 8];

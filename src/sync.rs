@@ -24,7 +24,7 @@ pub(crate) use loom::{
 #[cfg(all(shuttle, not(loom)))]
 pub(crate) use shuttle::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
@@ -32,7 +32,7 @@ pub(crate) use shuttle::{
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
