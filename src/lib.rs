@@ -7,6 +7,8 @@ compile_error!(
     "cachelift runs on 64-bit little-endian Linux and macOS; see the README's section on limits"
 );
 
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "jit")]
 pub mod code;
 pub mod config;

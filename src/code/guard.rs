@@ -14,6 +14,12 @@
 
 use std::fmt;
 
+use cranelift_codegen::data_value::DataValue;
+
+use super::call as values;
+use super::error::CodeError;
+use super::loaded::Loaded;
+
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linux_x64;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -76,6 +82,27 @@ pub unsafe fn call(
         trampoline(callee, values);
     }
     Ok(())
+}
+
+impl Loaded {
+    /// As [`Loaded::call`], but a trap in the code ends the call and not the process.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Loaded::call`]. And the host functions that the code reaches are without locks and
+    /// destructors, and do not unwind; the library routines of CLIF are.
+    pub unsafe fn call_guarded(
+        &self,
+        name: &str,
+        arguments: &[DataValue],
+    ) -> Result<Result<Vec<DataValue>, Fault>, CodeError> {
+        let (function, trampoline) = self.callable(name)?;
+        let mut slots = values::fill_slots(name, function.signature(), arguments)?;
+        // SAFETY: this trampoline was made for the function's signature, for which the slots were filled
+        // in; `self` keeps both alive. What they do is the caller's promise.
+        let ended = unsafe { call(trampoline.address(), function.address(), slots.as_mut_ptr()) };
+        Ok(ended.map(|()| values::read_slots(function.signature(), &slots)))
+    }
 }
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
