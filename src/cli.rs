@@ -93,6 +93,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
     };
     let output = Output::new(color);
+    output::silence_compiler();
     let config = match Config::from_env() {
         Ok(config) => config,
         Err(error) => return output.usage(&error),

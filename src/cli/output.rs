@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Arguments, Display};
 use std::io::{self, IsTerminal, Write};
+use std::panic;
 use std::time::Duration;
 
 use anstream::AutoStream;
@@ -169,6 +170,21 @@ pub(super) fn start_log() -> Result<(), ConfigError> {
     // Only a test that runs the command twice in one process has one already.
     let _ = tracing::subscriber::set_global_default(log);
     Ok(())
+}
+
+/// Keeps panics inside the compiler and its reader from being told twice: they come back as errors, which
+/// say where in the user's file they come from.
+pub(super) fn silence_compiler() {
+    let default = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let theirs = |location: &panic::Location<'_>| {
+            let file = location.file();
+            file.contains("/cranelift-") || file.contains("/regalloc2-")
+        };
+        if !info.location().is_some_and(theirs) {
+            default(info);
+        }
+    }));
 }
 
 /// A time in microseconds, for people.

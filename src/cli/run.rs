@@ -14,10 +14,11 @@ mod report;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs};
+use std::{fmt, fs, mem};
 
 use clap::{Args, ValueEnum};
 use cranelift_codegen::data_value::{DataValue, DisplayDataValues, write_data_value_list};
+use cranelift_codegen::ir::TrapCode;
 use cranelift_codegen::verify_function;
 
 use super::exit::Exit;
@@ -147,6 +148,8 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
         Some(Form::Human) => output.say(report.human()),
         Some(Form::Json) => output.say(report.json()),
     }
+    // The process ends: to free all of it piece by piece would take longer than to load it took.
+    mem::forget((files, loads));
     output.finish(exit)
 }
 
@@ -356,11 +359,32 @@ fn call(
         Ok(Err(fault)) => fault,
         Err(error) => return Err(error.to_string()),
     };
-    Err(match load.engine.find_trap(fault.instruction) {
-        _ if fault.kind == FaultKind::StackOverflow => fault.kind.to_string(),
-        None => fault.kind.to_string(),
-        Some(trap) if trap.function == name => format!("trap {}", trap.code),
-        Some(trap) => format!("trap {} in {}", trap.code, trap.function),
+    let trap = load.engine.find_trap(fault.instruction);
+    let Some(trap) = trap.filter(|_| fault.kind != FaultKind::StackOverflow) else {
+        return Err(fault.kind.to_string());
+    };
+    let mut what = format!("trap {}", trap.code);
+    if let Some(words) = trap_words(trap.code) {
+        what += &format!(" ({words})");
+    }
+    if let FaultKind::Address(Some(address)) = fault.kind {
+        what += &format!(" at address {address:#x}");
+    }
+    if trap.function != name {
+        what += &format!(" in %{}", trap.function);
+    }
+    Err(what)
+}
+
+/// What a trap code means, for those that do not say it themselves.
+fn trap_words(code: TrapCode) -> Option<&'static str> {
+    Some(match code {
+        TrapCode::STACK_OVERFLOW => "stack overflow",
+        TrapCode::INTEGER_OVERFLOW => "integer overflow",
+        TrapCode::HEAP_OUT_OF_BOUNDS => "memory access out of bounds",
+        TrapCode::INTEGER_DIVISION_BY_ZERO => "division by zero",
+        TrapCode::BAD_CONVERSION_TO_INTEGER => "no such integer",
+        _ => return None,
     })
 }
 
