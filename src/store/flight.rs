@@ -32,11 +32,15 @@ mod fake;
 #[path = "flight/race.rs"]
 mod loom_race;
 #[cfg(all(test, not(any(loom, shuttle))))]
+mod processes;
+#[cfg(all(test, not(any(loom, shuttle))))]
 #[path = "flight/race.rs"]
 mod race;
 #[cfg(all(test, shuttle, not(loom)))]
 #[path = "flight/race.rs"]
 mod shuttle_race;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 
 use std::time::Duration;
 
@@ -90,21 +94,21 @@ pub(crate) struct SingleFlight<T, F: Fs, C = SystemClock> {
 
 impl<T: Clone, F: Fs> SingleFlight<T, F> {
     /// Flights among the threads of this process.
-    pub(crate) fn among_threads(fs: &F) -> Self {
+    pub(crate) fn among_threads(fs: Arc<F>) -> Self {
         Self::new(fs, None, SystemClock)
     }
 
     /// Flights among all processes that lock the bytes of `file`.
     pub(crate) fn among_processes(fs: Arc<F>, file: impl LockFile<F> + 'static) -> Self {
-        Self::new(&fs.clone(), Some(Leases::new(fs, file)), SystemClock)
+        Self::new(fs.clone(), Some(Leases::new(fs, file)), SystemClock)
     }
 }
 
 impl<T: Clone, F: Fs, C: Clock> SingleFlight<T, F, C> {
-    fn new(fs: &F, leases: Option<Leases<F>>, clock: C) -> Self {
+    fn new(fs: Arc<F>, leases: Option<Leases<F>>, clock: C) -> Self {
         let [a, b, c, d, e, f, g, h, ..] = fs.random();
         let random = AtomicU64::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
-        SingleFlight { cells: Flights::new(), leases, clock, random }
+        SingleFlight { cells: Flights::new(move || fs.process()), leases, clock, random }
     }
 
     /// The value of `key`, which the caller has just looked for in vain: from another thread or process
@@ -148,8 +152,10 @@ impl<T: Clone, F: Fs, C: Clock> SingleFlight<T, F, C> {
         }
     }
 
+    /// A number that is another at each call, also in children that were forked from one parent.
     fn random(&self) -> u64 {
-        mix(self.random.fetch_add(1, Ordering::Relaxed))
+        let process = u64::from(self.cells.process()) << 32;
+        mix(self.random.fetch_add(1, Ordering::Relaxed) ^ process)
     }
 }
 
@@ -184,15 +190,17 @@ impl<T: Clone, F: Fs, C: Clock, S: Tiers<T>> Call<'_, T, F, C, S> {
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<Got<T>, E> {
         let flight = self.flight;
-        let mut backoff = Backoff::new(flight.random());
+        let mut backoff = None;
         let permit = loop {
             if let Some(permit) = flight.acquire(&leader) {
                 break permit;
             }
-            match self.left(Other::Process) {
+            let left = match self.left(Other::Process) {
                 Err(reason) => break Permit::without(reason),
-                Ok(left) => flight.clock.sleep(backoff.next().min(left)),
-            }
+                Ok(left) => left,
+            };
+            let backoff = backoff.get_or_insert_with(|| Backoff::new(flight.random()));
+            flight.clock.sleep(backoff.next().min(left));
             if let Some(got) = self.look_up() {
                 leader.finish(got.value.clone());
                 return Ok(got);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+// An id changes in a fork and in no race: loom need not look.
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use super::lease::{Leases, LockFile};
@@ -10,8 +11,51 @@ use super::wait::Clock;
 use super::{SingleFlight, Tiers};
 use crate::key::Key;
 use crate::store::Origin;
-use crate::store::disk::fs::{Access, Fs, FsClass, Stat};
-use crate::sync::{self, Arc, AtomicBool, AtomicU32, Mutex, Ordering};
+use crate::store::disk::fs::Fs;
+use crate::sync::{self, Arc, AtomicBool, Mutex, Ordering};
+
+/// The operations of [`Fs`] that the flight does not use.
+macro_rules! not_of_flight {
+    ($handle:ty) => {
+        not_of_flight! {
+            open_root(&std::path::Path) -> $handle;
+            make_root(&std::path::Path) -> ();
+            open_dir(&$handle, &str) -> $handle;
+            make_dir(&$handle, &str) -> ();
+            open(&$handle, &str, $crate::store::disk::fs::Access) -> $handle;
+            stat(&$handle) -> $crate::store::disk::fs::Stat;
+            stat_at(&$handle, &str) -> $crate::store::disk::fs::Stat;
+            read_at(&$handle, &mut [u8], u64) -> usize;
+            write_all_at(&$handle, &[u8], u64) -> ();
+            allocate(&$handle, u64, u64) -> ();
+            sync(&$handle) -> ();
+            rename(&$handle, &str, &$handle, &str) -> ();
+            rename_new(&$handle, &str, &$handle, &str) -> ();
+            unlink(&$handle, &str) -> ();
+            remove_dir(&$handle, &str) -> ();
+            list(&$handle) -> Vec<String>;
+            touch(&$handle) -> ();
+            class(&$handle) -> $crate::store::disk::fs::FsClass;
+            try_lock(&$handle) -> bool;
+            unlock(&$handle) -> ();
+        }
+        fn unix_seconds(&self) -> u64 {
+            unreachable!()
+        }
+        fn user(&self) -> u32 {
+            unreachable!()
+        }
+        fn boot_id(&self) -> [u8; 16] {
+            unreachable!()
+        }
+    };
+    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
+        $(fn $name(&self, $(_: $argument),*) -> std::io::Result<$result> {
+            unreachable!()
+        })*
+    };
+}
+pub(crate) use not_of_flight;
 
 /// The n-th of some keys that share a shard and differ in the byte they lock.
 pub(crate) fn key(n: u8) -> Key {
@@ -29,6 +73,8 @@ pub(crate) struct World {
 #[derive(Debug, Default)]
 struct Kernel {
     locks: Vec<Lock>,
+    /// How often somebody asked for a byte.
+    asked: usize,
     opened: u32,
     closed: Vec<u32>,
     /// Changes when the lock file is replaced by another of its name.
@@ -83,6 +129,11 @@ impl World {
     /// How many bytes are locked.
     pub(crate) fn locked(&self) -> usize {
         self.kernel.lock().locks.len()
+    }
+
+    /// How often somebody asked for a byte, and got it or not.
+    pub(crate) fn asked(&self) -> usize {
+        self.kernel.lock().asked
     }
 
     /// How often the lock file was opened, and which of the open files were closed.
@@ -146,6 +197,7 @@ impl Fs for Process {
 
     fn try_lock_byte(&self, file: &OpenFile, offset: u64) -> io::Result<bool> {
         let mut kernel = self.world.kernel.lock();
+        kernel.asked += 1;
         if kernel.failing {
             return Err(io::Error::other("no locks available"));
         }
@@ -175,75 +227,7 @@ impl Fs for Process {
         [self.process() as u8; 16]
     }
 
-    fn open_root(&self, _: &Path) -> io::Result<OpenFile> {
-        unimplemented!()
-    }
-    fn make_root(&self, _: &Path) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn open_dir(&self, _: &OpenFile, _: &str) -> io::Result<OpenFile> {
-        unimplemented!()
-    }
-    fn make_dir(&self, _: &OpenFile, _: &str) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn open(&self, _: &OpenFile, _: &str, _: Access) -> io::Result<OpenFile> {
-        unimplemented!()
-    }
-    fn stat(&self, _: &OpenFile) -> io::Result<Stat> {
-        unimplemented!()
-    }
-    fn stat_at(&self, _: &OpenFile, _: &str) -> io::Result<Stat> {
-        unimplemented!()
-    }
-    fn read_at(&self, _: &OpenFile, _: &mut [u8], _: u64) -> io::Result<usize> {
-        unimplemented!()
-    }
-    fn write_all_at(&self, _: &OpenFile, _: &[u8], _: u64) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn allocate(&self, _: &OpenFile, _: u64, _: u64) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn sync(&self, _: &OpenFile) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn rename(&self, _: &OpenFile, _: &str, _: &OpenFile, _: &str) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn rename_new(&self, _: &OpenFile, _: &str, _: &OpenFile, _: &str) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn unlink(&self, _: &OpenFile, _: &str) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn remove_dir(&self, _: &OpenFile, _: &str) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn list(&self, _: &OpenFile) -> io::Result<Vec<String>> {
-        unimplemented!()
-    }
-    fn touch(&self, _: &OpenFile) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn class(&self, _: &OpenFile) -> io::Result<FsClass> {
-        unimplemented!()
-    }
-    fn try_lock(&self, _: &OpenFile) -> io::Result<bool> {
-        unimplemented!()
-    }
-    fn unlock(&self, _: &OpenFile) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn unix_seconds(&self) -> u64 {
-        unimplemented!()
-    }
-    fn user(&self) -> u32 {
-        unimplemented!()
-    }
-    fn boot_id(&self) -> [u8; 16] {
-        unimplemented!()
-    }
+    not_of_flight!(OpenFile);
 }
 
 /// A clock that stands still but for the sleeping, and tells how long that was.
@@ -418,7 +402,7 @@ pub(crate) fn leases(process: &Arc<Process>) -> Leases<Process> {
 
 /// A flight among threads alone.
 pub(crate) fn among_threads<C: Clock>(clock: C) -> SingleFlight<u32, Process, C> {
-    SingleFlight::new(&*Process::new(&World::new(), 1), None, clock)
+    SingleFlight::new(Process::new(&World::new(), 1), None, clock)
 }
 
 /// A flight of this process among all of its world.
@@ -426,5 +410,5 @@ pub(crate) fn among_processes<C: Clock>(
     process: &Arc<Process>,
     clock: C,
 ) -> SingleFlight<u32, Process, C> {
-    SingleFlight::new(&**process, Some(leases(process)), clock)
+    SingleFlight::new(process.clone(), Some(leases(process)), clock)
 }

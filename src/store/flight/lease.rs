@@ -14,7 +14,9 @@
 //! other thread can have taken the same byte, of the same open file, in the meantime.
 //!
 //! A forked child inherits the open file and with it the parent's locks. It must not unlock, and opens a
-//! file of its own; it closes the inherited one, which releases nothing while the parent has it.
+//! file of its own. It also closes the inherited one when it first asks for a lease (unless one was held at
+//! the fork), because as long as it has that, the parent's locks outlive the parent; those who wait for such
+//! a lock wait until their deadline.
 
 use std::fmt;
 use std::io;
