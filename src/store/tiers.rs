@@ -101,7 +101,7 @@ impl<F: Fs + Clone> Tiers<F> {
                 Arc::new(fs.clone()),
                 LockFile::new(dir.root.clone(), lock::FLIGHT),
             ),
-            _ => SingleFlight::among_threads(&fs),
+            _ => SingleFlight::among_threads(Arc::new(fs.clone())),
         };
         Tiers {
             memory: Memory::new(config.memory_size),
