@@ -13,6 +13,13 @@ pub mod cli;
 pub mod code;
 pub mod config;
 pub mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod key;
+mod race;
+pub mod stats;
 pub mod store;
 mod sync;
+#[cfg(test)]
+mod testing;
