@@ -196,6 +196,23 @@ pub(super) fn micros(us: u64) -> impl Display {
     })
 }
 
+/// A number of bytes, for people.
+pub(super) fn size(bytes: u64) -> impl Display {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    fmt::from_fn(move |f| {
+        let mut value = bytes as f64;
+        let mut unit = 0;
+        while value >= 1024.0 && unit + 1 < UNITS.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        match unit {
+            0 => write!(f, "{bytes} {}", UNITS[0]),
+            _ => write!(f, "{value:.1} {}", UNITS[unit]),
+        }
+    })
+}
+
 /// The time since `start`, in microseconds.
 pub(super) fn micros_since(start: std::time::Instant) -> u64 {
     (sync::now() - start).as_micros() as u64

@@ -31,7 +31,7 @@ use crate::code::{CodeError, Engine, Loaded, Options};
 use crate::config::Config;
 use crate::store::Store;
 use crate::sync::{self, Arc};
-use report::{Report, Tally, Unit};
+use report::{Report, Tally, Times, Unit};
 
 /// Run files of Cranelift's textual IR (CLIF)
 ///
@@ -118,8 +118,10 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
     let loads = load(&files, Store::open(config), arguments, call.is_some());
     let loading = micros_since(loading);
     let mut units = Vec::new();
+    let mut making = 0;
     for load in &loads {
         if let Ok(loaded) = &load.result {
+            making += loaded.units().map(|unit| unit.micros).sum::<u64>();
             let functions = &files[load.file].clif.functions;
             let own = loaded.units().filter(|unit| !unit.is_trampoline);
             units.extend(functions.iter().zip(own).map(|(function, unit)| Unit {
@@ -142,14 +144,15 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
         output.data(format_args!("{tally}"));
     }
     let exit = if tally.failed > 0 { Exit::Failed } else { Exit::Ok };
-    let report = Report::new(units, tally, micros_since(start), loading);
+    let report = Report::new(units, tally, Times::new(micros_since(start), making, loading));
     match arguments.summary {
         None => {}
         Some(Form::Human) => output.say(report.human()),
         Some(Form::Json) => output.say(report.json()),
     }
-    // The process ends: to free all of it piece by piece would take longer than to load it took.
-    mem::forget((files, loads));
+    // The process ends: to free all of it piece by piece would take as long as to load it took. The store
+    // is closed when the engines go.
+    mem::forget((files, loads.into_iter().map(|load| load.result).collect::<Vec<_>>()));
     output.finish(exit)
 }
 
