@@ -214,6 +214,8 @@ pub struct Artifact<'a> {
     pub align: usize,
     /// The size of the function's frame below the saved frame pointer, in bytes, if known.
     pub frame_size: Option<u32>,
+    /// How many references the function's table of external names must have, at least.
+    pub references: u32,
     relocations: &'a [u8],
     traps: &'a [u8],
     call_sites: &'a [u8],
@@ -251,10 +253,11 @@ impl<'a> Artifact<'a> {
             rest = after;
             Ok(section)
         };
-        let artifact = Artifact {
+        let mut artifact = Artifact {
             code: section(40, 1)?,
             align: 1 << header[6],
             frame_size: Some(read_u32(header, 64)).filter(|size| *size != NONE),
+            references: 0,
             relocations: section(44, RELOCATION)?,
             traps: section(48, TRAP)?,
             call_sites: section(52, CALL_SITE)?,
@@ -307,16 +310,20 @@ impl<'a> Artifact<'a> {
         self.traps
     }
 
-    fn check(&self) -> Result<(), ArtifactError> {
+    fn check(&mut self) -> Result<(), ArtifactError> {
         // Offsets are 32 bits wide, and so was the code's length.
         let end = self.code.len();
         for (i, bytes) in self.relocations.chunks_exact(RELOCATION).enumerate() {
             let relocation = read_relocation(bytes).ok_or(ArtifactError::Relocation(i))?;
-            let own = match relocation.target {
-                RelocationTarget::Own(offset) => offset as usize,
-                _ => 0,
+            let inside = match relocation.target {
+                RelocationTarget::Own(offset) => offset as usize <= end,
+                RelocationTarget::Libcall(_) => true,
+                RelocationTarget::Function(reference) | RelocationTarget::Symbol(reference) => {
+                    self.references = self.references.max(reference.saturating_add(1));
+                    reference < u32::MAX
+                }
             };
-            if relocation.offset as usize + relocation.kind.width() > end || own > end {
+            if relocation.offset as usize + relocation.kind.width() > end || !inside {
                 return Err(ArtifactError::Relocation(i));
             }
         }

@@ -23,19 +23,19 @@ use super::error::{CodeError, VerifierError};
 use super::target::Target;
 use crate::key::Key;
 
-/// The bytes that a value's `Hash` writes.
+/// The bytes that a value's `Hash` writes, the zeros in them left out.
 ///
-/// Lengths and discriminants come as eight bytes of which seven are nearly always zero; they are written
-/// as one byte, or as 255 and all eight. Since the values written before always say what comes next, two
-/// streams that were different still are.
+/// Nearly all of what a function writes are small numbers in wide fields: indices in four bytes, lengths
+/// and discriminants in eight. They are written in two bytes and in one, those that do not fit after a
+/// mark that says so. What was written before always says what comes next, so two streams that were
+/// different still are; and there is half as much to hash.
 #[derive(Default)]
 pub(crate) struct Stream(Vec<u8>);
 
 impl Stream {
     /// The key of a function in this context.
     pub(crate) fn key(&mut self, context: &Key, function: &Function) -> Key {
-        self.fill(function);
-        context.derive(&self.0)
+        context.derive(self.fill(function))
     }
 
     /// The bytes of this function, in place of those before.
@@ -43,6 +43,20 @@ impl Stream {
         self.0.clear();
         function.stencil.hash(self);
         &self.0
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_wide_u32(&mut self, number: u32) {
+        self.0.extend_from_slice(&u16::MAX.to_le_bytes());
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_wide_usize(&mut self, number: usize) {
+        self.0.push(u8::MAX);
+        self.0.extend_from_slice(&(number as u64).to_le_bytes());
     }
 }
 
@@ -64,7 +78,11 @@ impl Hasher for Stream {
 
     #[inline]
     fn write_u32(&mut self, number: u32) {
-        self.0.extend_from_slice(&number.to_le_bytes());
+        // All ones stands for "none" in packed options, so it is made the shortest of all: 0.
+        match number.wrapping_add(1) {
+            short @ 0..0xFFFF => self.write_u16(short as u16),
+            _ => self.write_wide_u32(number),
+        }
     }
 
     #[inline]
@@ -74,11 +92,9 @@ impl Hasher for Stream {
 
     #[inline]
     fn write_usize(&mut self, number: usize) {
-        if number < 255 {
-            self.0.push(number as u8);
-        } else {
-            self.0.push(255);
-            self.0.extend_from_slice(&(number as u64).to_le_bytes());
+        match number {
+            0..0xFF => self.0.push(number as u8),
+            _ => self.write_wide_usize(number),
         }
     }
 

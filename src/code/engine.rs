@@ -225,13 +225,16 @@ impl Engine {
         let mut remade = Vec::new();
         let mut decoded = Vec::with_capacity(fetched.len());
         for (i, fetched) in fetched.iter().enumerate() {
-            let artifact = Artifact::decode(fetched.record.payload(), environment);
-            if let Err(error) = artifact {
-                tracing::warn!(key = %fetched.key, %error, "unusable artifact, compiled again");
-                let Definition { name, clif } = &program.functions[i];
+            let Definition { name, clif } = &program.functions[i];
+            let references = clif.params.user_named_funcs().len();
+            let artifact = Artifact::decode(fetched.record.payload(), environment)
+                .ok()
+                .filter(|artifact| artifact.references as usize <= references);
+            if artifact.is_none() {
+                tracing::warn!(key = %fetched.key, "an unusable artifact is compiled again");
                 remade.push((i, compiler.compile(name, clif)?));
             }
-            decoded.push(artifact.ok());
+            decoded.push(artifact);
         }
         for (i, bytes) in &remade {
             decoded[*i] = Artifact::decode(bytes, environment).ok();

@@ -78,3 +78,19 @@ pub fn origins(loaded: &Loaded) -> Vec<Origin> {
 pub fn functions(loaded: &Loaded) -> impl Iterator<Item = Unit> {
     loaded.units().filter(|unit| !unit.is_trampoline)
 }
+
+/// Runs the test of this name in a process of its own, for tests that look at the address space: whether
+/// this is that process, where the test has to go on.
+pub fn is_alone(test: &str) -> bool {
+    const CHILD: &str = "CACHELIFT_TEST_ALONE";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{test}: {status}");
+    false
+}
