@@ -13,6 +13,8 @@
 //! ```
 
 pub(crate) mod disk;
+#[cfg_attr(not(test), allow(dead_code, reason = "nothing is wired to it yet"))]
+pub(crate) mod memory;
 
 use std::collections::HashMap;
 use std::fmt;
