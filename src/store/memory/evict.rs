@@ -111,7 +111,7 @@ impl Budget {
         guard: &R::Guard,
     ) -> bool {
         let mut freed = 0;
-        loop {
+        while cost <= self.limit {
             if self.try_take(cost) {
                 let step = (self.limit / TICKS).max(1);
                 let before = self.counts.inserted.fetch_add(cost, Ordering::Relaxed);
@@ -121,13 +121,14 @@ impl Budget {
                 return true;
             }
             if freed > self.limit {
-                return false;
+                break;
             }
             match self.evict(table, guard) {
                 Some(cost) => freed += cost,
-                None => return false,
+                None => break,
             }
         }
+        false
     }
 
     fn try_take(&self, cost: u64) -> bool {
