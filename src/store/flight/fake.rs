@@ -246,8 +246,13 @@ impl FakeClock {
 
     /// Lets `event` happen during the sleep in which `after` has passed.
     pub(crate) fn then(self, after: Duration, event: impl FnOnce() + Send + 'static) -> Self {
-        self.events.lock().push((after, Box::new(event)));
+        self.expect(after, event);
         self
+    }
+
+    /// As [`then`](Self::then), while the clock is in use.
+    pub(crate) fn expect(&self, after: Duration, event: impl FnOnce() + Send + 'static) {
+        self.events.lock().push((after, Box::new(event)));
     }
 
     pub(crate) fn slept(&self) -> Duration {
