@@ -49,7 +49,7 @@ fn traps_are_found_by_address() {
 
     assert_eq!(engine.find_trap(0), None);
     assert_eq!(engine.find_trap(usize::MAX), None);
-    assert_eq!(engine.find_trap(traps_are_found_by_address as usize), None);
+    assert_eq!(engine.find_trap(traps_are_found_by_address as *const () as usize), None);
     let start = loaded.function("plain").unwrap().address().addr();
     assert_eq!(engine.find_trap(start), None);
 
