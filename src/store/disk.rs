@@ -1,4 +1,10 @@
 //! The tier in the cache directory.
+#![allow(dead_code)]
 
 pub(crate) mod fs;
-pub mod record;
+pub(crate) mod large;
+pub(crate) mod lock;
+pub(crate) mod reason;
+pub(crate) mod record;
+pub(crate) mod root;
+pub(crate) mod trust;

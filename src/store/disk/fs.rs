@@ -1,8 +1,11 @@
 //! Every operation the disk tier asks of a file system, as a trait: [`real`] asks the kernel, a simulated
 //! one answers in tests (kill, power cut and error at any operation).
 //!
-//! All names are relative to an open directory and are single components: no path is walked twice, no
-//! symbolic link is followed.
+//! All names are relative to an open directory, and no symbolic link is ever followed. A name is a single
+//! component, except in [`open`](Fs::open) and [`open_dir`](Fs::open_dir), where it may be several with `/`
+//! between them: no component, the last or another, is followed if it is a link.
+
+pub(crate) mod real;
 
 use std::io;
 
@@ -14,6 +17,7 @@ pub(crate) struct Stat {
     pub(crate) inode: u64,
     pub(crate) links: u64,
     pub(crate) owner: u32,
+    pub(crate) group: u32,
     /// Permission bits, `0o7777` at most.
     pub(crate) mode: u32,
     pub(crate) length: u64,
@@ -21,6 +25,18 @@ pub(crate) struct Stat {
     pub(crate) allocated: u64,
     pub(crate) modified_ns: i128,
     pub(crate) changed_ns: i128,
+}
+
+impl Stat {
+    /// What makes it this file and no other, while anyone has it open.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
+    /// Whether group or others may write it.
+    pub(crate) fn shared_for_writing(&self) -> bool {
+        self.mode & 0o022 != 0
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,21 +75,28 @@ pub(crate) enum FsClass {
 pub(crate) trait Fs: Send + Sync + 'static {
     type Handle: Send + Sync + std::fmt::Debug;
 
-    /// Opens a directory by absolute path. Symbolic links above it are followed only if the link's
-    /// owner and its directory's are root or this user; the last component never is one.
-    fn open_root(&self, path: &std::path::Path) -> io::Result<Self::Handle>;
-    /// Makes the directory `path` with mode 0700, and its missing parents.
-    fn make_root(&self, path: &std::path::Path) -> io::Result<()>;
+    /// The root of the file system, to walk from.
+    fn root(&self) -> io::Result<Self::Handle>;
+    /// Opens a directory to be walked through: its names can be looked up, its contents not be listed.
+    /// `NotADirectory` for anything else, a symbolic link among it.
+    fn walk(&self, at: &Self::Handle, name: &str) -> io::Result<Self::Handle>;
+    /// What a symbolic link holds.
+    fn read_link(&self, at: &Self::Handle, name: &str) -> io::Result<String>;
+    /// Whether this user may make and remove names in a directory.
+    fn writable(&self, dir: &Self::Handle) -> io::Result<bool>;
+    /// Opens a directory to be listed and worked in. `NotADirectory` for anything else, a symbolic link
+    /// among it.
     fn open_dir(&self, at: &Self::Handle, name: &str) -> io::Result<Self::Handle>;
     /// Makes a directory with mode 0700. `AlreadyExists` if the name is taken.
     fn make_dir(&self, at: &Self::Handle, name: &str) -> io::Result<()>;
+    /// Opens a file. Whatever it opens says `stat`: a directory or a FIFO is no error here.
     fn open(&self, at: &Self::Handle, name: &str, access: Access) -> io::Result<Self::Handle>;
     fn stat(&self, file: &Self::Handle) -> io::Result<Stat>;
     /// Of the name itself, not of what a link there points to.
     fn stat_at(&self, at: &Self::Handle, name: &str) -> io::Result<Stat>;
     /// Reads up to `buffer.len()` bytes; fewer only at the end of the file.
     fn read_at(&self, file: &Self::Handle, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes all of `bytes`.
+    /// Writes all of `bytes`. Past the process's limit on file sizes it is an error, never a signal.
     fn write_all_at(&self, file: &Self::Handle, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes sure that `length` bytes from `offset` have blocks, extending the file.
     fn allocate(&self, file: &Self::Handle, offset: u64, length: u64) -> io::Result<()>;
@@ -87,7 +110,8 @@ pub(crate) trait Fs: Send + Sync + 'static {
         to_dir: &Self::Handle,
         to: &str,
     ) -> io::Result<()>;
-    /// As [`rename`](Self::rename); `AlreadyExists` if `to` is taken.
+    /// As [`rename`](Self::rename); `AlreadyExists` if `to` is taken. Where the file system has no such
+    /// operation, a file may for a moment have both names, and an empty directory may be replaced.
     fn rename_new(
         &self,
         at: &Self::Handle,
@@ -97,7 +121,8 @@ pub(crate) trait Fs: Send + Sync + 'static {
     ) -> io::Result<()>;
     fn unlink(&self, at: &Self::Handle, name: &str) -> io::Result<()>;
     fn remove_dir(&self, at: &Self::Handle, name: &str) -> io::Result<()>;
-    /// The names in a directory, without `.` and `..`, in any order.
+    /// The names in a directory, without `.` and `..`, in any order. Names that are not UTF-8 are left out:
+    /// nothing here makes one.
     fn list(&self, at: &Self::Handle) -> io::Result<Vec<String>>;
     /// Sets a file's modification time to now.
     fn touch(&self, file: &Self::Handle) -> io::Result<()>;
@@ -118,7 +143,8 @@ pub(crate) trait Fs: Send + Sync + 'static {
     fn user(&self) -> u32;
     /// The process: changes in a forked child.
     fn process(&self) -> u32;
-    /// Changes with every boot of the machine.
+    /// Changes with every boot of the machine; where nothing tells the boot, with every call.
     fn boot_id(&self) -> [u8; 16];
+    /// Bytes that nobody else gets.
     fn random(&self) -> [u8; 16];
 }

@@ -1,51 +1,62 @@
 //! The self-checking record: one entry of the cache as bytes.
 //!
-//! `FORMAT.md` beside this file gives every byte. In short:
-//!
 //! ```text
-//!   0        header, 128 bytes: magic, format, lengths, full key, checksum over all the rest
-//!   128      meta     postcard of `Meta`
-//!            payload  at the next multiple of 64
-//!            zeros    up to a multiple of 64, the last 8 bytes being a second length and magic
+//!   0     header 64   magic, format, kind, flags, lengths, full key
+//!   64    meta        postcard of `Meta`
+//!         zeros       to a multiple of 64
+//!         payload
+//!         zeros       so that the whole is a multiple of 64
+//!   -24   trailer 24  the length again, end magic, XXH3-128 of every byte before it
 //! ```
 //!
-//! [`parse`] trusts nothing: every length is checked against the bytes at hand, then the key, then the
-//! checksum over everything, and nothing is allocated or decoded before all of that holds. It is pure over
-//! `&[u8]` and has no `unsafe`.
+//! `FORMAT.md` beside this file gives every byte. [`parse`] trusts nothing: magic, format and lengths are
+//! checked against each other and the bytes at hand, then the key, then the checksum, and nothing is
+//! allocated or decoded before all of that holds. It is pure over `&[u8]` and has no `unsafe`.
+//!
+//! The checksum answers for accidents, which a cryptographic digest would do no better at ten times the
+//! cost; who may write the directory answers for intent.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::key::{Key, PartDigest};
 
 /// The first four bytes of every record.
-pub const MAGIC: [u8; 4] = *b"CLR\x01";
-/// The last four bytes of every record.
-pub const END_MAGIC: [u8; 4] = *b"\x01RLC";
+pub(crate) const MAGIC: [u8; 4] = *b"CLR\x01";
+/// The bytes behind the second length, near the end of every record.
+pub(crate) const END_MAGIC: [u8; 4] = *b"\x01RLC";
 /// The format of records written by this version.
-pub const FORMAT: u16 = 1;
-/// Records and their payloads begin at multiples of this many bytes.
-pub const ALIGN: usize = 64;
+pub(crate) const FORMAT: u16 = 1;
+/// Records, and the payloads in them, begin and end at multiples of this many bytes.
+pub(crate) const ALIGN: usize = 64;
 /// The length of the header.
-pub const HEADER: usize = 128;
+pub(crate) const HEADER: usize = 64;
+/// The length of the trailer.
+pub(crate) const TRAILER: usize = 24;
 /// The longest metadata of a record, in bytes.
-pub const MAX_META: usize = 1 << 20;
+pub(crate) const MAX_META: usize = 1 << 20;
 /// The longest payload of a record, in bytes.
-pub const MAX_PAYLOAD: usize = 256 << 20;
+pub(crate) const MAX_PAYLOAD: usize = 256 << 20;
+/// The longest record, in bytes.
+pub(crate) const MAX_RECORD: usize = total_length(MAX_META, MAX_PAYLOAD);
 
-const TRAILER: usize = 8;
-const CHECKSUM: Range<usize> = 48..64;
+const CHECKSUM: usize = 16;
 
 /// What kind of entry a record is. Kinds never answer for each other, even under one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Immutable: the first verified publisher wins.
     Artifact = 1,
     /// Small and replaceable: the last writer wins.
     Note = 2,
+}
+
+impl Kind {
+    /// Every kind.
+    pub(crate) const ALL: [Kind; 2] = [Kind::Artifact, Kind::Note];
 }
 
 /// What is remembered of an entry beside its payload. None of it shapes what a hit returns.
@@ -67,20 +78,21 @@ pub struct Meta {
 
 /// Why bytes are no record of the key and kind that were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Damage {
+pub(crate) enum Damage {
     /// Fewer bytes than a record has, or than this one says it has.
     #[error("shorter than it says")]
     Truncated,
-    /// The magic bytes are not a record's.
+    /// The first bytes are not those of a record of this format.
     #[error("not a record")]
     Magic,
-    /// A record of a format that this version does not read.
-    #[error("a record of another format")]
+    /// A whole record, with a kind or flag that this version does not know: a newer version's, not to be
+    /// replaced.
+    #[error("a record of a newer version")]
     Format,
-    /// A length that does not fit the others.
+    /// A length over its limit, or that does not fit the others.
     #[error("lengths that contradict each other")]
     Length,
-    /// A whole record of another key or kind.
+    /// A record of another key or kind.
     #[error("a record of another key")]
     Key,
     /// The checksum does not match the bytes.
@@ -90,13 +102,25 @@ pub enum Damage {
 
 /// Where the parts of a verified record lie in its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// The length of the whole record.
-    pub total: usize,
+    pub(crate) total: usize,
     /// The metadata, encoded.
-    pub meta: Range<usize>,
+    pub(crate) meta: Range<usize>,
     /// The payload.
-    pub payload: Range<usize>,
+    pub(crate) payload: Range<usize>,
+}
+
+impl Layout {
+    /// The layout that these two lengths, each within its limit, give a record.
+    const fn of(meta: usize, payload: usize) -> Self {
+        let payload_at = (HEADER + meta).next_multiple_of(ALIGN);
+        Layout {
+            total: total_length(meta, payload),
+            meta: HEADER..HEADER + meta,
+            payload: payload_at..payload_at + payload,
+        }
+    }
 }
 
 /// The record of `payload` under `key`.
@@ -105,105 +129,127 @@ pub struct Layout {
 ///
 /// If the payload is longer than [`MAX_PAYLOAD`]. Metadata over [`MAX_META`] loses its source, then its
 /// parts, then its texts: it is for people only.
-pub fn encode(key: &Key, kind: Kind, meta: &Meta, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(key: &Key, kind: Kind, meta: &Meta, payload: &[u8]) -> Vec<u8> {
     assert!(payload.len() <= MAX_PAYLOAD, "payload of {} bytes", payload.len());
     let meta = encode_meta(meta);
-    let payload_at = (HEADER + meta.len()).next_multiple_of(ALIGN);
-    let total = (payload_at + payload.len() + TRAILER).next_multiple_of(ALIGN);
+    let Layout { total, meta: meta_at, payload: payload_at } =
+        Layout::of(meta.len(), payload.len());
     let mut bytes = vec![0; total];
     bytes[0..4].copy_from_slice(&MAGIC);
     bytes[4..6].copy_from_slice(&FORMAT.to_le_bytes());
     bytes[6] = kind as u8;
     bytes[8..12].copy_from_slice(&length(total));
     bytes[12..16].copy_from_slice(&length(meta.len()));
-    bytes[16..48].copy_from_slice(key.as_bytes());
-    bytes[64..68].copy_from_slice(&length(payload_at));
-    bytes[68..72].copy_from_slice(&length(payload.len()));
-    bytes[HEADER..HEADER + meta.len()].copy_from_slice(&meta);
-    bytes[payload_at..payload_at + payload.len()].copy_from_slice(payload);
-    bytes[total - 8..total - 4].copy_from_slice(&length(total));
-    bytes[total - 4..].copy_from_slice(&END_MAGIC);
+    bytes[16..20].copy_from_slice(&length(payload.len()));
+    bytes[32..64].copy_from_slice(key.as_bytes());
+    bytes[meta_at].copy_from_slice(&meta);
+    bytes[payload_at].copy_from_slice(payload);
+    bytes[total - 24..total - 20].copy_from_slice(&length(total));
+    bytes[total - 20..total - 16].copy_from_slice(&END_MAGIC);
     let checksum = checksum(&bytes);
-    bytes[CHECKSUM].copy_from_slice(&checksum);
+    bytes[total - CHECKSUM..].copy_from_slice(&checksum);
     bytes
 }
 
 /// Checks that `bytes` begin with a whole record of this key and kind, and says where its parts lie.
-pub fn parse(bytes: &[u8], key: &Key, kind: Kind) -> Result<Layout, Damage> {
-    let layout = shape(bytes)?;
-    if bytes[16..48] != *key.as_bytes() || bytes[6] != kind as u8 {
-        return Err(Damage::Key);
-    }
-    verify(bytes, layout)
+/// Bytes behind the record are not looked at.
+pub(crate) fn parse(bytes: &[u8], key: &Key, kind: Kind) -> Result<Layout, Damage> {
+    let header = Header::read(bytes)?;
+    header.expect(key, kind)?;
+    let layout = verify(bytes, &header)?;
+    header.kind()?;
+    Ok(layout)
 }
 
 /// As [`parse`] for whichever key and kind the record has.
-pub fn parse_any(bytes: &[u8]) -> Result<(Key, Kind, Layout), Damage> {
-    let layout = verify(bytes, shape(bytes)?)?;
-    let mut key = [0; 32];
-    key.copy_from_slice(&bytes[16..48]);
-    let kind = match bytes[6] {
-        1 => Kind::Artifact,
-        2 => Kind::Note,
-        _ => return Err(Damage::Key),
-    };
-    Ok((Key::from_bytes(key), kind, layout))
+pub(crate) fn parse_any(bytes: &[u8]) -> Result<(Key, Kind, Layout), Damage> {
+    let header = Header::read(bytes)?;
+    let layout = verify(bytes, &header)?;
+    Ok((Key::from_bytes(*header.key), header.kind()?, layout))
 }
 
-/// How long the record that these first bytes begin says it is: what to read before [`parse`].
-pub fn announced_length(bytes: &[u8]) -> Result<usize, Damage> {
-    let header = bytes.get(..HEADER).ok_or(Damage::Truncated)?;
-    if header[0..4] != MAGIC {
-        return Err(Damage::Magic);
-    }
-    if header[4..6] != FORMAT.to_le_bytes() {
-        return Err(Damage::Format);
-    }
-    Ok(read_u32(header, 8))
+/// How long the record that `bytes` begin says it is, if it is of this key and kind: what to read before
+/// [`parse`]. Needs [`HEADER`] bytes; at most [`MAX_RECORD`].
+pub(crate) fn announced_length(bytes: &[u8], key: &Key, kind: Kind) -> Result<usize, Damage> {
+    let header = Header::read(bytes)?;
+    header.expect(key, kind)?;
+    Ok(header.layout.total)
+}
+
+/// As [`announced_length`] for whichever key and kind the record has.
+pub(crate) fn announced_length_any(bytes: &[u8]) -> Result<usize, Damage> {
+    Ok(Header::read(bytes)?.layout.total)
 }
 
 /// The metadata of a record, which may be of a newer version's making: unreadable metadata is none.
-pub fn decode_meta(bytes: &[u8]) -> Meta {
+pub(crate) fn decode_meta(bytes: &[u8]) -> Meta {
     postcard::from_bytes(bytes).unwrap_or_default()
 }
 
-fn shape(bytes: &[u8]) -> Result<Layout, Damage> {
-    let total = announced_length(bytes)?;
-    let (meta, payload_at, payload) =
-        (read_u32(bytes, 12), read_u32(bytes, 64), read_u32(bytes, 68));
-    if meta > MAX_META || payload > MAX_PAYLOAD {
-        return Err(Damage::Length);
-    }
-    // The limits above keep these sums far below a usize's.
-    if payload_at != (HEADER + meta).next_multiple_of(ALIGN)
-        || total != (payload_at + payload + TRAILER).next_multiple_of(ALIGN)
-    {
-        return Err(Damage::Length);
-    }
-    if bytes.len() < total {
-        return Err(Damage::Truncated);
-    }
-    Ok(Layout { total, meta: HEADER..HEADER + meta, payload: payload_at..payload_at + payload })
+/// A header whose lengths agree with each other. Nothing says yet that it is undamaged.
+struct Header<'a> {
+    kind: u8,
+    flags: u8,
+    key: &'a [u8; 32],
+    layout: Layout,
 }
 
-fn verify(bytes: &[u8], layout: Layout) -> Result<Layout, Damage> {
-    let bytes = &bytes[..layout.total];
-    if bytes[layout.total - 4..] != END_MAGIC || read_u32(bytes, layout.total - 8) != layout.total {
-        return Err(Damage::Length);
+impl<'a> Header<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self, Damage> {
+        let header = bytes.first_chunk::<HEADER>().ok_or(Damage::Truncated)?;
+        if header[0..4] != MAGIC || header[4..6] != FORMAT.to_le_bytes() {
+            return Err(Damage::Magic);
+        }
+        let (total, meta, payload) =
+            (read_u32(header, 8), read_u32(header, 12), read_u32(header, 16));
+        if meta > MAX_META || payload > MAX_PAYLOAD {
+            return Err(Damage::Length);
+        }
+        // Those limits keep every sum below far from overflow.
+        let layout = Layout::of(meta, payload);
+        if total != layout.total {
+            return Err(Damage::Length);
+        }
+        let key = header.last_chunk::<32>().expect("the header is longer");
+        Ok(Header { kind: header[6], flags: header[7], key, layout })
     }
-    if bytes[CHECKSUM] != checksum(bytes) {
+
+    fn expect(&self, key: &Key, kind: Kind) -> Result<(), Damage> {
+        if self.key != key.as_bytes() || self.kind != kind as u8 {
+            return Err(Damage::Key);
+        }
+        Ok(())
+    }
+
+    /// The kind, of a record that this version understands. Asked after [`verify`]: in a damaged record an
+    /// unknown flag is damage, not a newer version's.
+    fn kind(&self) -> Result<Kind, Damage> {
+        let known = Kind::ALL.into_iter().find(|&kind| kind as u8 == self.kind);
+        known.filter(|_| self.flags == 0).ok_or(Damage::Format)
+    }
+}
+
+fn verify(bytes: &[u8], header: &Header<'_>) -> Result<Layout, Damage> {
+    let layout = header.layout.clone();
+    let bytes = bytes.get(..layout.total).ok_or(Damage::Truncated)?;
+    let trailer = bytes.last_chunk::<TRAILER>().expect("a record is longer");
+    // The cheap test first: a record whose end was never written fails it.
+    if read_u32(trailer, 0) != layout.total || trailer[4..8] != END_MAGIC {
+        return Err(Damage::Truncated);
+    }
+    if trailer[8..] != checksum(bytes) {
         return Err(Damage::Checksum);
     }
     Ok(layout)
 }
 
-/// XXH3-128 of everything but the checksum itself. It answers for accidents, which blake3 would do no
-/// better at ten times the cost; who may write the directory answers for intent.
-fn checksum(bytes: &[u8]) -> [u8; 16] {
-    let mut hasher = Xxh3::with_seed(0x6361_6368_656c_6966);
-    hasher.update(&bytes[..CHECKSUM.start]);
-    hasher.update(&bytes[CHECKSUM.end..]);
-    hasher.digest128().to_le_bytes()
+/// XXH3-128 of everything before the checksum's own place.
+fn checksum(record: &[u8]) -> [u8; CHECKSUM] {
+    xxh3_128(&record[..record.len() - CHECKSUM]).to_le_bytes()
+}
+
+const fn total_length(meta: usize, payload: usize) -> usize {
+    ((HEADER + meta).next_multiple_of(ALIGN) + payload + TRAILER).next_multiple_of(ALIGN)
 }
 
 fn encode_meta(meta: &Meta) -> Vec<u8> {

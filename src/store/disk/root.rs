@@ -1,0 +1,100 @@
+//! The cache directory as a process holds it: opened once, and again when someone removed it by hand.
+
+use std::path::{Path, PathBuf};
+
+use super::fs::Fs;
+use super::reason::{Counters, Reason};
+use super::trust::{self, Opened, Purpose, Refusal};
+use crate::sync::{Arc, Mutex};
+
+/// A directory that passed [`trust::open`], the file system it is on, and the counters of what went wrong
+/// there. The parts of the disk tier share one.
+///
+/// It may be removed at any time. Whoever finds something missing asks [`current`](Self::current), which
+/// sees by name and (device, inode) that the held directory is no longer the one at the path, and opens
+/// that.
+#[derive(Debug)]
+pub(crate) struct Root<F: Fs> {
+    fs: F,
+    path: PathBuf,
+    purpose: Purpose,
+    /// Locked to take or replace the handle only, never during a system call: a forked child of a process
+    /// with threads finds it free.
+    held: Mutex<Arc<Opened<F::Handle>>>,
+    counters: Counters,
+}
+
+impl<F: Fs> Root<F> {
+    pub(crate) fn open(fs: F, path: &Path, purpose: Purpose) -> Result<Arc<Self>, Refusal> {
+        let opened = trust::open(&fs, path, purpose, true)?;
+        // The working directory may change before the directory is opened again.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let held = Mutex::new(Arc::new(opened));
+        Ok(Arc::new(Root { fs, path, purpose, held, counters: Counters::default() }))
+    }
+
+    pub(crate) fn fs(&self) -> &F {
+        &self.fs
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The directory as it was opened last; nothing says that it is still there.
+    pub(crate) fn held(&self) -> Arc<Opened<F::Handle>> {
+        self.held.lock().clone()
+    }
+
+    /// The directory that is at the path now. One that has gone is made anew if it may be.
+    pub(crate) fn current(&self) -> Result<Arc<Opened<F::Handle>>, Refusal> {
+        let held = self.held();
+        if self.is_current(&held) {
+            return Ok(held);
+        }
+        match trust::open(&self.fs, &self.path, self.purpose, true) {
+            Ok(opened) => {
+                let opened = Arc::new(opened);
+                *self.held.lock() = opened.clone();
+                Ok(opened)
+            }
+            Err(refusal) => {
+                self.counters.count(refusal.cause.reason(), &refusal.to_string());
+                Err(refusal)
+            }
+        }
+    }
+
+    /// As [`current`](Self::current) for someone who misses something in `held` and only reads: makes
+    /// nothing, and is `None` if looking again is of no use.
+    pub(crate) fn moved_on(&self, held: &Opened<F::Handle>) -> Option<Arc<Opened<F::Handle>>> {
+        if self.is_current(held) {
+            return None;
+        }
+        let opened = trust::open(&self.fs, &self.path, self.purpose, false).ok()?;
+        opened.space.as_ref()?;
+        let opened = Arc::new(opened);
+        *self.held.lock() = opened.clone();
+        Some(opened)
+    }
+
+    fn is_current(&self, held: &Opened<F::Handle>) -> bool {
+        let identity = |at, name| self.fs.stat_at(at, name).ok().map(|stat| stat.identity());
+        identity(&held.parent, &held.name) == Some(held.root_identity)
+            && identity(&held.root, trust::SPACE) == held.space_identity
+    }
+
+    /// Counts a failure and gives it back.
+    pub(crate) fn failed(&self, reason: Reason, doing: &str) -> Reason {
+        self.counters.count(reason, doing);
+        reason
+    }
+}
