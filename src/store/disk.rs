@@ -8,3 +8,6 @@ pub(crate) mod reason;
 pub(crate) mod record;
 pub(crate) mod root;
 pub(crate) mod trust;
+
+#[cfg(all(test, not(loom)))]
+mod race;
