@@ -241,6 +241,11 @@ impl SimFs {
         self.world.machine(|machine| machine.kill(pid));
     }
 
+    pub(crate) fn is_alive(&self) -> bool {
+        let pid = self.pid();
+        self.world.machine(|machine| machine.process(pid).alive)
+    }
+
     /// Steps of this process so far, and those of them that write.
     pub(crate) fn steps(&self) -> (u64, u64) {
         let pid = self.pid();

@@ -621,6 +621,14 @@ impl Explorer {
         Explored { name: self.name, result }
     }
 
+    /// Runs what a failure of this exploration printed: the same failure, if there is a run at all.
+    pub(crate) fn replays<T>(&self, failure: &Failure, body: impl Fn(&Run) -> T) -> Failure {
+        let recipe: Recipe = failure.recipe.to_string().parse().expect("a recipe reads as it prints");
+        let mut again = self.replay(recipe, String::new(), &body, None::<&fn(&World, &T)>);
+        again.message = again.log.last().cloned().unwrap_or_default();
+        again
+    }
+
     /// Runs a failed run again, to see its steps.
     fn replay<T, R: Fn(&World, &T)>(
         &self,
@@ -687,15 +695,17 @@ impl Explored {
     /// If one did not, with all that is needed to see it again; and if there was one run only, which would
     /// prove nothing.
     pub(crate) fn holds(self) -> Report {
-        match self.result {
-            Ok(report) => {
-                println!("{}: {report}", self.name);
-                let replay = std::env::var_os("CACHELIFT_SIM_REPLAY").is_some();
-                assert!(report.runs + report.images > 1 || replay, "one run proves nothing");
-                report
-            }
-            Err(failure) => panic!("{}: {failure}", self.name),
-        }
+        let name = self.name;
+        let report = self.report();
+        println!("{name}: {report}");
+        let replay = std::env::var_os("CACHELIFT_SIM_REPLAY").is_some();
+        assert!(report.runs + report.images > 1 || replay, "{name}: one run proves nothing");
+        report
+    }
+
+    /// As [`holds`](Self::holds), silently and of however many runs.
+    pub(crate) fn report(self) -> Report {
+        self.result.unwrap_or_else(|failure| panic!("{}: {failure}", self.name))
     }
 
     /// Expects a run that breaks the promise whose name is in its message.

@@ -8,14 +8,14 @@ use crate::key::Key;
 use crate::sync::{Arc, Mutex};
 
 /// Shared by all processes of a run. Clones are the same oracle.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Oracle(Arc<Mutex<Seen>>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Seen {
     offered: BTreeMap<Key, BTreeSet<Vec<u8>>>,
     present: BTreeSet<Key>,
-    inside: BTreeSet<u64>,
+    inside: BTreeMap<u64, SimFs>,
 }
 
 impl Oracle {
@@ -65,7 +65,8 @@ impl Oracle {
     /// If another one is there (I5).
     pub(crate) fn enter(&self, fs: &SimFs, place: u64) {
         fs.witness(place, true);
-        assert!(self.0.lock().inside.insert(place), "I5: two inside at once");
+        let before = self.0.lock().inside.insert(place, fs.clone());
+        assert!(before.is_none_or(|before| !before.is_alive()), "I5: two inside at once");
     }
 
     /// `fs` goes away from there.
