@@ -206,6 +206,8 @@ pub(crate) struct SimFs {
 pub(crate) struct Handle {
     fs: SimFs,
     fd: Fd,
+    /// The name it was opened by is a temporary one.
+    temporary: bool,
 }
 
 impl fmt::Debug for Handle {
@@ -235,10 +237,22 @@ impl SimFs {
         self.pid.store(pid, Ordering::Relaxed);
     }
 
+    /// From now on this process is a user's hand, to which lock files mean nothing.
+    pub(crate) fn meddles(&self) {
+        let pid = self.pid();
+        self.world.machine(|machine| machine.process_mut(pid).meddles = true);
+    }
+
     /// Kills this process from outside.
     pub(crate) fn kill(&self) {
         let pid = self.pid();
         self.world.machine(|machine| machine.kill(pid));
+    }
+
+    /// How many steps of this process failed, or lied, because of a fault.
+    pub(crate) fn struck(&self) -> u64 {
+        let pid = self.pid();
+        self.world.machine(|machine| machine.process(pid).struck)
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -280,12 +294,14 @@ impl SimFs {
             resume_unwind(Box::new(Unwind::Killed));
         }
         let fault = state.take_step(pid, &op);
+        state.machine.process_mut(pid).struck += u64::from(fault.is_some());
+        let described = state.log.is_some().then(|| state.machine.describe(pid, &op));
         if let (Some(snapshots), true) = (&mut state.snapshots, op.writes()) {
             snapshots.push(state.machine.clone());
         }
         let result = match fault {
             Some(FaultKind::Kill) => {
-                state.note(pid, &op, "killed");
+                state.note(pid, described, "killed");
                 state.machine.kill(pid);
                 resume_unwind(Box::new(Unwind::Killed));
             }
@@ -305,7 +321,7 @@ impl SimFs {
             Some(FaultKind::Stop) => unreachable!("a stopped task takes no step"),
             None => state.apply(pid, &op),
         };
-        state.note(pid, &op, &result);
+        state.note(pid, described, answer(&result));
         if let Some(Violation(text)) = &state.violation {
             let text = text.clone();
             match &mut state.run {
@@ -322,7 +338,7 @@ impl SimFs {
 
     fn open_op(&self, op: Op) -> io::Result<Handle> {
         match self.perform(op)? {
-            Reply::Opened(fd) => Ok(Handle { fs: self.clone(), fd }),
+            Reply::Opened(fd) => Ok(Handle { fs: self.clone(), fd, temporary: false }),
             other => unreachable!("{other:?}"),
         }
     }
@@ -337,6 +353,11 @@ impl SimFs {
             other => unreachable!("{other:?}"),
         }
     }
+}
+
+/// Mutants leave alone what is no record.
+fn is_temporary(name: &str) -> bool {
+    name.starts_with("tmp-")
 }
 
 // What the mutants do.
@@ -411,7 +432,9 @@ impl Fs for SimFs {
         if self.mutant() == Some(Mutant::SharedTemporary) && access == Access::CreateNew {
             access = Access::Ensure;
         }
-        self.open_op(Op::Open { at: at.fd, name: name.into(), access })
+        let mut file = self.open_op(Op::Open { at: at.fd, name: name.into(), access })?;
+        file.temporary = is_temporary(name);
+        Ok(file)
     }
 
     fn stat(&self, file: &Handle) -> io::Result<Stat> {
@@ -446,7 +469,7 @@ impl Fs for SimFs {
             self.done(write(first, offset))?;
         }
         let second = write(second, offset + first.len() as u64);
-        if self.mutant() == Some(Mutant::EarlyRename) {
+        if file.temporary && self.mutant() == Some(Mutant::EarlyRename) {
             self.world.state().late.insert(self.pid(), second);
             return Ok(());
         }
@@ -462,7 +485,7 @@ impl Fs for SimFs {
     }
 
     fn rename(&self, at: &Handle, from: &str, to_dir: &Handle, to: &str) -> io::Result<()> {
-        if self.mutant() == Some(Mutant::CopyForRename) {
+        if is_temporary(from) && self.mutant() == Some(Mutant::CopyForRename) {
             return self.copy_over(at, from, to_dir, to);
         }
         let (at, to_dir) = (at.fd, to_dir.fd);
@@ -471,12 +494,22 @@ impl Fs for SimFs {
     }
 
     fn rename_new(&self, at: &Handle, from: &str, to_dir: &Handle, to: &str) -> io::Result<()> {
-        if self.mutant() == Some(Mutant::CopyForRename) {
+        if is_temporary(from) && self.mutant() == Some(Mutant::CopyForRename) {
             return self.copy_over(at, from, to_dir, to);
         }
         let (names, dirs) = ((from.into(), to.into()), (at.fd, to_dir.fd));
         if self.world.machine(|machine| machine.setup.links_for_rename) {
-            self.done(Op::Link { at: dirs.0, from: names.0, to_dir: dirs.1, to: names.1 })?;
+            let link = Op::Link { at: dirs.0, from: from.into(), to_dir: dirs.1, to: to.into() };
+            match self.done(link) {
+                // Directories have no second names.
+                Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+                    if self.stat_at(to_dir, to).is_ok() {
+                        return Err(Errno::EXIST.into());
+                    }
+                    return self.rename(at, from, to_dir, to);
+                }
+                linked => linked?,
+            }
             let _ = self.unlink(at, from);
         } else {
             let replace = false;
@@ -570,7 +603,7 @@ impl State {
         let process = self.machine.process_mut(pid);
         process.steps += 1;
         process.writes += u64::from(op.writes());
-        let steps = process.steps;
+        let (steps, meddles) = (process.steps, process.meddles);
         let (Some(run), Some(task)) = (&mut self.run, TASK.get()) else {
             assert!(steps < MOST_STEPS, "I7: {steps} steps and no end");
             return None;
@@ -579,8 +612,12 @@ impl State {
         if run.schedule.0.len() as u64 > MOST_STEPS {
             self.violation = Some(Violation(format!("I7: {MOST_STEPS} steps and no end")));
         }
+        // Tests themselves, and hands, do not fail.
+        if matches!(op, Op::Witness { .. }) || meddles {
+            return None;
+        }
         let fault = run.strikes(task, op);
-        run.tasks[task].steps += u64::from(!matches!(op, Op::Witness { .. }));
+        run.tasks[task].steps += 1;
         fault
     }
 
@@ -595,10 +632,24 @@ impl State {
         }
     }
 
-    fn note(&mut self, pid: Pid, op: &Op, result: impl fmt::Debug) {
-        if let Some(log) = &mut self.log {
-            log.push(format!("process {pid}: {op:?} => {result:?}"));
+    fn note(&mut self, pid: Pid, step: Option<String>, answer: impl fmt::Display) {
+        if let (Some(log), Some(step)) = (&mut self.log, step) {
+            log.push(format!("process {pid}: {step} => {answer}"));
         }
+    }
+}
+
+/// In short.
+fn answer(result: &io::Result<Reply>) -> String {
+    match result {
+        Ok(Reply::Done) => "done".into(),
+        Ok(Reply::Bytes(bytes)) => format!("{} bytes", bytes.len()),
+        Ok(Reply::Stat(stat)) => format!(
+            "{:?} {} of {}, {:o}, {} links, {} bytes",
+            stat.kind, stat.inode, stat.owner, stat.mode, stat.links, stat.length
+        ),
+        Ok(reply) => format!("{reply:?}"),
+        Err(error) => error.to_string(),
     }
 }
 

@@ -23,9 +23,10 @@ pub(crate) type Fate = Vec<usize>;
 pub(crate) struct Images {
     /// If there are at most so many they are all looked at.
     pub(crate) all_below: usize,
-    /// Otherwise so many by seed, beside the corners: everything kept, everything dropped, and all kept
-    /// or dropped but one.
+    /// Otherwise everything kept, everything dropped, and so many by seed;
     pub(crate) sample: usize,
+    /// and those where all is kept, or all dropped, but one change, in each of its ways.
+    pub(crate) corners: bool,
     pub(crate) seed: u64,
 }
 
@@ -48,7 +49,7 @@ impl Machine {
         }
         let length = options.len();
         let mut fates: Vec<Fate> = vec![vec![0; length], vec![1; length]];
-        for one in 0..length {
+        for one in 0..if images.corners { length } else { 0 } {
             for choice in 0..options[one] {
                 for others in [0, 1] {
                     let mut fate = vec![others; length];

@@ -227,6 +227,9 @@ impl World {
     /// Runs tasks to their ends, or until the run is abandoned.
     fn run(&self, tasks: Tasks, patience: Duration) -> Tasks {
         let mut state = self.state();
+        if let Some(log) = &mut state.log {
+            log.clear();
+        }
         state.run = Some(tasks);
         state = self.hand_over(state);
         loop {
@@ -426,8 +429,9 @@ impl Explorer {
         let images = Images {
             all_below: images.all_below * tenfold,
             sample: images.sample * tenfold,
-            seed: images.seed,
+            ..images
         };
+        let again_images = Images { all_below: 4, sample: 2, corners: false, ..images };
         self.explore(|| {
             let mut report = Report::default();
             let pool = Pool::new();
@@ -458,7 +462,7 @@ impl Explorer {
                             .map_err(|message| Failed { message, recipe: recipe.clone() })?;
                         report.images += 1;
                         for (at, machine) in snapshots.iter().enumerate() {
-                            for fate in machine.fates(Images { all_below: 4, sample: 2, ..images }) {
+                            for fate in machine.fates(again_images) {
                                 recipe.cuts.truncate(1);
                                 recipe.cuts.push((at, fate.clone()));
                                 self.recover(&machine.image(&fate), &value, &recover, false)

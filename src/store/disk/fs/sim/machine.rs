@@ -89,6 +89,10 @@ pub(crate) struct Process {
     /// Steps taken, and those of them that write.
     pub(crate) steps: u64,
     pub(crate) writes: u64,
+    /// Steps that a fault struck.
+    pub(crate) struck: u64,
+    /// It is a user's hand: lock files mean nothing to it.
+    pub(crate) meddles: bool,
 }
 
 /// What the code under test promised never to do, found done.
@@ -242,6 +246,8 @@ impl Machine {
             random,
             steps: 0,
             writes: 0,
+            struck: 0,
+            meddles: false,
         };
         self.processes.insert(pid, process);
     }
@@ -378,7 +384,7 @@ impl Machine {
                 if let Content::Directory { .. } = self.nodes[&inode].content {
                     return Err(Errno::ISDIR.into());
                 }
-                self.keeps_lock_files(directory, name, inode)?;
+                self.keeps_lock_files(pid, directory, name, inode)?;
                 self.set_name(directory, name, None);
                 Ok(Reply::Done)
             }
@@ -427,6 +433,35 @@ impl Machine {
             }
             // The scheduler lets the time pass.
             Op::Sleep(_) | Op::Witness { .. } => Ok(Reply::Done),
+        }
+    }
+
+    /// A step in words: files by the names they were opened by.
+    pub(crate) fn describe(&self, pid: Pid, op: &Op) -> String {
+        let of = |fd: &Fd| match self.file(pid, *fd) {
+            Ok(open) => format!("`{}`", open.place.1),
+            Err(_) => "a closed file".into(),
+        };
+        match op {
+            Op::Write { file, bytes, offset } => {
+                format!("write {} bytes at {offset} to {}", bytes.len(), of(file))
+            }
+            Op::Read { file, length, offset } => format!("read {length} at {offset} of {}", of(file)),
+            Op::Rename { at, from, to_dir, to, replace } => {
+                let new = if *replace { "" } else { ", unless taken" };
+                format!("rename `{from}` in {} to `{to}` in {}{new}", of(at), of(to_dir))
+            }
+            Op::Open { at, name, access } => format!("open `{name}` in {} to {access:?}", of(at)),
+            Op::OpenDir { at, name } => format!("open directory `{name}` in {}", of(at)),
+            Op::StatAt { at, name } => format!("stat `{name}` in {}", of(at)),
+            Op::Unlink { at, name } => format!("unlink `{name}` in {}", of(at)),
+            Op::Stat(fd) => format!("stat {}", of(fd)),
+            Op::TryLock(fd) => format!("try to lock {}", of(fd)),
+            Op::Unlock(fd) => format!("unlock {}", of(fd)),
+            Op::TryLockByte { file, offset } => format!("try to lock byte {offset} of {}", of(file)),
+            Op::UnlockByte { file, offset } => format!("unlock byte {offset} of {}", of(file)),
+            Op::Close(fd) => format!("close {}", of(fd)),
+            other => format!("{other:?}"),
         }
     }
 
@@ -698,7 +733,7 @@ impl Machine {
         if self.nodes[&to.0].links == 0 {
             return Err(Errno::NOENT.into());
         }
-        self.keeps_lock_files(from.0, from.1, inode)?;
+        self.keeps_lock_files(pid, from.0, from.1, inode)?;
         if let Some(old) = taken {
             if old == inode {
                 return Ok(Reply::Done);
@@ -713,7 +748,7 @@ impl Machine {
                 (_, Content::Directory { .. }) => return Err(Errno::ISDIR.into()),
                 _ => {}
             }
-            self.keeps_lock_files(to.0, to.1, old)?;
+            self.keeps_lock_files(pid, to.0, to.1, old)?;
         }
         self.set_name(to.0, to.1, Some(inode));
         self.set_name(from.0, from.1, None);
@@ -938,7 +973,11 @@ impl Machine {
         Ok(())
     }
 
-    fn keeps_lock_files(&self, directory: Ino, name: &str, inode: Ino) -> Outcome<()> {
+    fn keeps_lock_files(&mut self, pid: Pid, directory: Ino, name: &str, inode: Ino) -> Outcome<()> {
+        if self.process(pid).meddles {
+            self.meddled = true;
+            return Ok(());
+        }
         let here = self.entry(directory, name) == Some(inode);
         if here && self.nodes[&inode].locked_once && self.setup.watch {
             return violation(format!("R4: the lock file `{name}` was unlinked or renamed"));
@@ -1052,6 +1091,25 @@ impl Machine {
         self.sync(parent);
         self.sync(inode);
         inode
+    }
+
+    /// The bytes of the file at an absolute path.
+    pub(crate) fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        match &self.nodes[&self.find(path)?].content {
+            Content::File { data, .. } => Some(data.clone()),
+            _ => None,
+        }
+    }
+
+    /// The paths from `path` down whose content is like this.
+    pub(crate) fn paths(&self, path: &str, like: fn(&Content) -> bool) -> Vec<String> {
+        let Some(inode) = self.find(path) else { return Vec::new() };
+        let content = &self.nodes[&inode].content;
+        let mut paths: Vec<String> = like(content).then(|| path.to_owned()).into_iter().collect();
+        if let Content::Directory { names, .. } = content {
+            paths.extend(names.keys().flat_map(|name| self.paths(&format!("{path}/{name}"), like)));
+        }
+        paths
     }
 
     /// `rm -rf path`, as one step.
