@@ -7,6 +7,8 @@ pub(crate) mod lock;
 pub(crate) mod reason;
 pub(crate) mod record;
 pub(crate) mod root;
+#[cfg(test)]
+mod testing;
 pub(crate) mod trust;
 
 #[cfg(all(test, not(loom)))]

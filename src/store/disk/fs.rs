@@ -98,6 +98,9 @@ pub(crate) trait Fs: Send + Sync + 'static {
     fn stat_at(&self, at: &Self::Handle, name: &str) -> io::Result<Stat>;
     /// Reads up to `buffer.len()` bytes; fewer only at the end of the file.
     fn read_at(&self, file: &Self::Handle, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Reads up to `length` bytes into memory of their own; fewer only at the end of the file. `OutOfMemory`
+    /// if there is none.
+    fn read_new(&self, file: &Self::Handle, length: usize, offset: u64) -> io::Result<Vec<u8>>;
     /// Writes all of `bytes`. Past the process's limit on file sizes it is an error, never a signal.
     fn write_all_at(&self, file: &Self::Handle, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes sure that `length` bytes from `offset` have blocks, extending the file.

@@ -16,10 +16,13 @@
 //! own memory, after verifying them there, and nothing else. Everything that can go wrong is a miss, or a
 //! record that is not published, with a [`Reason`] that was counted here.
 
+mod name;
+mod sweep;
+
 use std::fmt;
 use std::io;
 
-use super::fs::{Access, FileKind, Fs, FsClass, Stat};
+use super::fs::{Access, FileKind, Fs, Stat};
 use super::lock::{self, LockFile};
 use super::reason::Reason;
 use super::record::{self, HEADER, Kind, Layout, MAX_RECORD};
@@ -28,14 +31,13 @@ use super::trust::Opened;
 use crate::key::Key;
 use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering};
 
+use name::{Name, TEMPORARY};
+pub(crate) use sweep::{Amount, Entry, Usage};
+
 /// Recency is kept to the hour, in a file's modification time.
 const RECENCY_S: u64 = 3600;
-/// A temporary file of this age belongs to nobody any more.
-const ORPHAN_S: u64 = 3600;
 /// How long writing is left alone after an error that would come again.
 const BACK_OFF_S: u64 = 60;
-/// Cleaning up is considered every time this fraction of the limit was written, on average.
-const CHECKS_PER_LIMIT: u64 = 32;
 /// A file read at once, without looking at its header first.
 const SMALL: usize = 64 << 10;
 
@@ -89,55 +91,6 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|source| source as _)
-    }
-}
-
-/// A file that has a record's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) key: Key,
-    pub(crate) kind: Kind,
-    /// The file's length in bytes.
-    pub(crate) length: u64,
-    /// The bytes that it occupies.
-    pub(crate) allocated: u64,
-    /// When it was made or last used, to the hour, in seconds since 1970.
-    pub(crate) used_s: u64,
-}
-
-/// A number of files and the bytes that they occupy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Amount {
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Amount {
-    fn add(&mut self, stat: &Stat) {
-        self.files += 1;
-        self.bytes += stat.allocated;
-    }
-}
-
-/// What lies in the directory, or was removed from it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    pub(crate) artifacts: Amount,
-    pub(crate) notes: Amount,
-    pub(crate) temporary: Amount,
-}
-
-impl Usage {
-    fn of(&mut self, kind: Kind) -> &mut Amount {
-        match kind {
-            Kind::Artifact => &mut self.artifacts,
-            Kind::Note => &mut self.notes,
-        }
-    }
-
-    /// The bytes of everything.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.artifacts.bytes + self.notes.bytes + self.temporary.bytes
     }
 }
 
@@ -208,128 +161,6 @@ impl<F: Fs> Large<F> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(self.failure(error, "removing a record")),
         }
-    }
-
-    /// Calls `visit` for each file that has a record's name. What vanishes meanwhile is left out; what comes
-    /// may be.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
-        self.scan(|_, item| {
-            if let Item::Record { key, kind, stat } = item {
-                visit(Entry {
-                    key,
-                    kind,
-                    length: stat.length,
-                    allocated: stat.allocated,
-                    used_s: modified_s(&stat),
-                });
-            }
-        });
-    }
-
-    /// What lies in the directory.
-    pub(crate) fn usage(&self) -> Usage {
-        let mut usage = Usage::default();
-        self.scan(|_, item| match item {
-            Item::Record { kind, stat, .. } => usage.of(kind).add(&stat),
-            Item::Temporary { stat } => usage.temporary.add(&stat),
-        });
-        usage
-    }
-
-    /// Removes every entry that was there when this began, and orphaned temporary files; says what it
-    /// removed. Others may go on working: folders and lock files stay, and so do records being written.
-    pub(crate) fn clear(&self) -> Result<Usage, Failure> {
-        self.writable()?;
-        let mut removed = Usage::default();
-        let now = self.fs().unix_seconds();
-        self.scan(|place, item| match item {
-            Item::Record { kind, stat, .. } => {
-                if self.unlink(&place) {
-                    removed.of(kind).add(&stat);
-                }
-            }
-            Item::Temporary { stat } => {
-                if is_orphan(&stat, now) && self.unlink(&place) {
-                    removed.temporary.add(&stat);
-                }
-            }
-        });
-        Ok(removed)
-    }
-
-    /// Removes orphaned temporary files and, if everything together is over the limit, the entries that were
-    /// used least recently, down to nine tenths of it. Says what it removed: nothing if another thread or
-    /// process is at it.
-    pub(crate) fn clean(&self) -> Usage {
-        let process = self.fs().process();
-        if self.cleaner.swap(process, Ordering::Acquire) == process {
-            return Usage::default();
-        }
-        let lock = match self.root.held().class {
-            // Locks of network file systems may wait where they should not. This one only saves work: two
-            // who clean up at once disturb nobody.
-            FsClass::Foreign => Ok(None),
-            _ => match self.cleaning.try_lock() {
-                Ok(Some(guard)) => Ok(Some(guard)),
-                Ok(None) => Err(None),
-                Err(error) if Reason::of(&error) == Reason::NoLocks => Ok(None),
-                Err(error) => Err(Some(error)),
-            },
-        };
-        let removed = match lock {
-            Ok(_guard) => self.clean_locked(),
-            Err(error) => {
-                error.map(|error| self.failure(error, "locking for a clean-up"));
-                Usage::default()
-            }
-        };
-        self.cleaner.store(0, Ordering::Release);
-        removed
-    }
-
-    fn clean_locked(&self) -> Usage {
-        let now = self.fs().unix_seconds();
-        let (mut removed, mut kept) = (Usage::default(), 0);
-        let mut entries = Vec::new();
-        self.scan(|place, item| match item {
-            Item::Record { key, kind, stat } => {
-                kept += stat.allocated;
-                entries.push((stat.modified_ns, stat.allocated, key, kind));
-            }
-            Item::Temporary { stat } if is_orphan(&stat, now) => {
-                if self.unlink(&place) {
-                    removed.temporary.add(&stat);
-                }
-            }
-            Item::Temporary { stat } => kept += stat.allocated,
-        });
-        if kept <= self.max_size {
-            return removed;
-        }
-        let goal = self.max_size / 10 * 9;
-        entries.sort_unstable_by_key(|&(modified, _, key, _)| (modified, key));
-        let held = self.root.held();
-        let Some(space) = &held.space else { return removed };
-        for (modified, allocated, key, kind) in entries {
-            if kept <= goal {
-                break;
-            }
-            let name = Name::new(kind, &key);
-            let Ok(dir) = self.fs().open_dir(space, name.folder()) else { continue };
-            let place = Place { dir: &dir, name: name.file() };
-            // Looked at again, as it may have been used or replaced since the scan.
-            match self.fs().stat_at(place.dir, place.name) {
-                Ok(stat) if stat.modified_ns == modified => {
-                    if self.unlink(&place) {
-                        removed.of(kind).add(&stat);
-                        kept -= allocated;
-                    }
-                }
-                Ok(_) => {}
-                Err(_) => kept -= allocated,
-            }
-        }
-        removed
     }
 
     fn fs(&self) -> &F {
@@ -418,17 +249,22 @@ impl<F: Fs> Large<F> {
     /// Whether a file may be read as a record. A name that was just removed leaves a file with no link,
     /// which is as good as it was.
     fn judge(&self, stat: &Stat) -> Result<(), Reason> {
-        match stat {
-            Stat { kind: FileKind::Symlink, .. } => Err(Reason::Symlink),
-            Stat { kind: FileKind::Directory | FileKind::Other, .. } => Err(Reason::NotAFile),
-            Stat { owner, .. } if !self.root.purpose().accepts_owner(*owner, self.fs().user()) => {
-                Err(Reason::Owner)
-            }
-            Stat { .. } if stat.shared_for_writing() => Err(Reason::Mode),
-            Stat { links: 2.., .. } => Err(Reason::HardLinked),
-            Stat { length, .. } if *length > MAX_RECORD as u64 => Err(Reason::TooLong),
-            Stat { .. } => Ok(()),
+        if stat.kind != FileKind::File {
+            return Err(Reason::NotAFile);
         }
+        if !self.root.purpose().accepts_owner(stat.owner, self.fs().user()) {
+            return Err(Reason::Owner);
+        }
+        if stat.shared_for_writing() {
+            return Err(Reason::Mode);
+        }
+        if stat.links > 1 {
+            return Err(Reason::HardLinked);
+        }
+        if stat.length > MAX_RECORD as u64 {
+            return Err(Reason::TooLong);
+        }
+        Ok(())
     }
 
     /// Reads and verifies a file of this length, which must be a record and no more. No more memory is
@@ -440,20 +276,15 @@ impl<F: Fs> Large<F> {
         key: &Key,
         kind: Kind,
     ) -> Result<Found, Reason> {
-        let read = |buffer: &mut [u8]| match self.fs().read_at(file, buffer, 0) {
-            Ok(n) if n == buffer.len() => Ok(()),
+        let read = |length| match self.fs().read_new(file, length, 0) {
+            Ok(bytes) if bytes.len() == length => Ok(bytes),
             Ok(_) => Err(Reason::Truncated),
             Err(error) => Err(Reason::of(&error)),
         };
-        if length > SMALL {
-            let mut header = [0; HEADER];
-            read(&mut header)?;
-            if record::announced_length(&header, key, kind)? != length {
-                return Err(Reason::Length);
-            }
+        if length > SMALL && record::announced_length(&read(HEADER)?, key, kind)? != length {
+            return Err(Reason::Length);
         }
-        let mut bytes = vec![0; length];
-        read(&mut bytes)?;
+        let bytes = read(length)?;
         let layout = record::parse(&bytes, key, kind)?;
         if layout.total != length {
             return Err(Reason::Length);
@@ -510,6 +341,9 @@ impl<F: Fs> Large<F> {
             Err(Unpublished::Io(error)) => self.failure(error, DOING),
             Err(Unpublished::Reason(reason)) => self.refusal(reason, DOING),
         };
+        if matches!(failure.reason, Reason::NoSpace | Reason::Quota) {
+            self.clean();
+        }
         if failure.reason.is_lasting() {
             self.failed_s.store(self.fs().unix_seconds().max(1), Ordering::Relaxed);
         }
@@ -605,18 +439,6 @@ impl<F: Fs> Large<F> {
         Ok(())
     }
 
-    /// Cleans up now and then: after a put of n bytes with the probability n / (limit / 32). All processes
-    /// together so check about once per 32nd of the limit written, without keeping count anywhere.
-    fn consider_cleaning(&self, written: u64) {
-        let step = (self.max_size / CHECKS_PER_LIMIT).max(1);
-        let mut word = [0; 8];
-        word.copy_from_slice(&self.fs().random()[..8]);
-        let uniform = (u128::from(u64::from_le_bytes(word)) * u128::from(step)) >> 64;
-        if uniform < u128::from(written.next_multiple_of(4096)) {
-            self.clean();
-        }
-    }
-
     /// Unlinks a file; says whether it was this call that did.
     fn unlink(&self, place: &Place<'_, F::Handle>) -> bool {
         match self.fs().unlink(place.dir, place.name) {
@@ -627,66 +449,6 @@ impl<F: Fs> Large<F> {
                 }
                 false
             }
-        }
-    }
-
-    /// Visits every file that is ours. Stray ones are left out, and alone.
-    fn scan(&self, mut visit: impl FnMut(Place<'_, F::Handle>, Item)) {
-        let fs = self.fs();
-        let held = self.root.held();
-        let held = self.root.moved_on(&held).unwrap_or(held);
-        let Some(space) = &held.space else { return };
-        for kind in Kind::ALL {
-            let tree = match fs.open_dir(space, tree(kind)) {
-                Ok(tree) => tree,
-                Err(error) => {
-                    self.unless_gone(error);
-                    continue;
-                }
-            };
-            for fan_out in self.list(&tree) {
-                if fan_out.len() != 2 || !is_hex(&fan_out) {
-                    continue;
-                }
-                let dir = match fs.open_dir(&tree, &fan_out) {
-                    Ok(dir) => dir,
-                    Err(error) => {
-                        self.unless_gone(error);
-                        continue;
-                    }
-                };
-                for name in self.list(&dir) {
-                    let place = Place { dir: &dir, name: &name };
-                    let key = record_key(&fan_out, &name);
-                    if key.is_none() && !name.starts_with(TEMPORARY) {
-                        continue;
-                    }
-                    match fs.stat_at(&dir, &name) {
-                        Ok(stat) if stat.kind == FileKind::File => {
-                            let item = match key {
-                                Some(key) => Item::Record { key, kind, stat },
-                                None => Item::Temporary { stat },
-                            };
-                            visit(place, item);
-                        }
-                        Ok(_) => {}
-                        Err(error) => self.unless_gone(error),
-                    }
-                }
-            }
-        }
-    }
-
-    fn list(&self, dir: &F::Handle) -> Vec<String> {
-        self.fs().list(dir).unwrap_or_else(|error| {
-            self.unless_gone(error);
-            Vec::new()
-        })
-    }
-
-    fn unless_gone(&self, error: io::Error) {
-        if error.kind() != io::ErrorKind::NotFound {
-            self.failure(error, "listing records");
         }
     }
 }
@@ -702,91 +464,11 @@ impl From<io::Error> for Unpublished {
     }
 }
 
-/// What a scan meets.
-enum Item {
-    Record { key: Key, kind: Kind, stat: Stat },
-    Temporary { stat: Stat },
-}
-
 struct Place<'a, H> {
     dir: &'a H,
     name: &'a str,
 }
 
-const TEMPORARY: &str = "tmp-";
-
-const fn tree(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Artifact => "big",
-        Kind::Note => "note",
-    }
-}
-
-/// `big/ab/cdef…`: the path of a record from the space, and its parts.
-struct Name {
-    kind: Kind,
-    text: [u8; Name::LONGEST],
-}
-
-impl Name {
-    const LONGEST: usize = "note/".len() + 65;
-
-    fn new(kind: Kind, key: &Key) -> Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = [b'/'; Self::LONGEST];
-        let tree = tree(kind);
-        text[..tree.len()].copy_from_slice(tree.as_bytes());
-        let mut at = tree.len() + 1;
-        for (i, byte) in key.as_bytes().iter().enumerate() {
-            text[at] = DIGITS[usize::from(byte >> 4)];
-            text[at + 1] = DIGITS[usize::from(byte & 15)];
-            at += if i == 0 { 3 } else { 2 };
-        }
-        Name { kind, text }
-    }
-
-    /// All of it.
-    fn path(&self) -> &str {
-        self.part(0, self.tree().len() + 66)
-    }
-
-    /// `big/ab`.
-    fn folder(&self) -> &str {
-        self.part(0, self.tree().len() + 3)
-    }
-
-    fn tree(&self) -> &'static str {
-        tree(self.kind)
-    }
-
-    /// `ab`.
-    fn fan_out(&self) -> &str {
-        self.part(self.tree().len() + 1, self.tree().len() + 3)
-    }
-
-    /// `cdef…`.
-    fn file(&self) -> &str {
-        self.part(self.tree().len() + 4, self.tree().len() + 66)
-    }
-
-    fn part(&self, from: usize, to: usize) -> &str {
-        std::str::from_utf8(&self.text[from..to]).expect("ASCII")
-    }
-}
-
-/// The key of a file in this folder, if its name is a record's.
-fn record_key(fan_out: &str, name: &str) -> Option<Key> {
-    (name.len() == 62 && is_hex(name)).then(|| format!("{fan_out}{name}").parse().ok())?
-}
-
-fn is_hex(text: &str) -> bool {
-    text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 fn modified_s(stat: &Stat) -> u64 {
     u64::try_from(stat.modified_ns / 1_000_000_000).unwrap_or(0)
-}
-
-fn is_orphan(stat: &Stat, now: u64) -> bool {
-    now.saturating_sub(modified_s(stat)) > ORPHAN_S
 }

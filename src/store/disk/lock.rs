@@ -144,3 +144,149 @@ impl<F: Fs> Drop for Guard<F> {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::store::disk::reason::Reason;
+    use crate::store::disk::testing::{Faulty, root};
+    use crate::store::disk::trust::{Purpose, SPACE};
+
+    fn lock_file(dir: &Path) -> LockFile<crate::store::disk::fs::real::RealFs> {
+        LockFile::new(root(dir.join("cache")), FLIGHT)
+    }
+
+    fn is_free<F: Fs>(lock: &LockFile<F>) -> bool {
+        lock.try_lock_byte(5).unwrap().is_some()
+    }
+
+    /// Two handles of one process stand for two processes here: the locks are of open files.
+    #[test]
+    fn a_lock_is_held_until_its_guard_is_dropped() {
+        let temp = tempfile::tempdir().unwrap();
+        let (one, two) = (lock_file(temp.path()), lock_file(temp.path()));
+        let guard = one.try_lock_byte(5).unwrap().unwrap();
+        assert!(two.try_lock_byte(5).unwrap().is_none());
+        assert!(two.try_lock_byte(6).unwrap().is_some());
+        drop(guard);
+        let guard = two.try_lock_byte(5).unwrap().unwrap();
+        assert!(!is_free(&one));
+        drop(guard);
+        let guard = one.try_lock().unwrap().unwrap();
+        assert!(two.try_lock().unwrap().is_none());
+        drop(guard);
+        assert!(two.try_lock().unwrap().is_some());
+        let file = fs::metadata(temp.path().join("cache").join(SPACE).join(FLIGHT)).unwrap();
+        use std::os::unix::fs::MetadataExt;
+        assert_eq!((file.len(), file.mode() & 0o7777), (0, 0o600));
+    }
+
+    /// Mutant seen killed: the file that was locked not compared with the one that has the name.
+    #[test]
+    fn a_lock_on_a_file_that_was_removed_excludes_nobody_and_is_given_up() {
+        for removed in ["cache", "cache/v1", "cache/v1/flight.lock"] {
+            for renamed in [false, true] {
+                let temp = tempfile::tempdir().unwrap();
+                let one = lock_file(temp.path());
+                assert!(is_free(&one));
+                let path = temp.path().join(removed.replace("v1", SPACE));
+                if renamed {
+                    fs::rename(&path, temp.path().join("away")).unwrap();
+                } else if path.is_dir() {
+                    fs::remove_dir_all(&path).unwrap();
+                } else {
+                    fs::remove_file(&path).unwrap();
+                }
+                let two = lock_file(temp.path());
+                let guard = two.try_lock_byte(5).unwrap().unwrap();
+                assert!(!is_free(&one), "{removed} {renamed}: each locked a file of its own");
+                drop(guard);
+                let guard = one.try_lock_byte(5).unwrap().unwrap();
+                assert!(!is_free(&two), "{removed} {renamed}");
+                drop(guard);
+            }
+        }
+    }
+
+    /// The directory goes in the middle of it, at each operation in turn: whoever has a lock afterwards has
+    /// it on the file of the name. Mutant seen killed: the comparison made before the lock is taken.
+    #[test]
+    fn removal_at_any_moment_leaves_one_holder() {
+        for n in 0.. {
+            let temp = tempfile::tempdir().unwrap();
+            let path = temp.path().join("cache");
+            let faulty = Faulty::default();
+            let root = Root::open(faulty.clone(), &path, Purpose::Cache).unwrap();
+            let one = LockFile::new(root, FLIGHT);
+            assert!(is_free(&one));
+            let gone = path.clone();
+            faulty.before(n, move || fs::remove_dir_all(&gone).unwrap());
+            let guard = one.try_lock_byte(5).unwrap();
+            let last = faulty.operations() <= n;
+            faulty.heal();
+            if last {
+                assert!(n > 2);
+                break;
+            }
+            assert!(guard.is_some());
+            assert!(!is_free(&lock_file(temp.path())), "removed before operation {n}");
+        }
+    }
+
+    /// I17. The descriptors are those of the parent, as after a fork. Mutants seen killed: the guard unlocks
+    /// in whichever process it is dropped; the child locks by its parent's descriptor.
+    #[test]
+    fn a_forked_child_neither_releases_nor_uses_its_parents_lock() {
+        let temp = tempfile::tempdir().unwrap();
+        let faulty = Faulty::default();
+        let root = Root::open(faulty.clone(), &temp.path().join("cache"), Purpose::Cache).unwrap();
+        let lock = LockFile::new(root, FLIGHT);
+        let stranger = lock_file(temp.path());
+        for whole in [false, true] {
+            let take = || if whole { lock.try_lock() } else { lock.try_lock_byte(5) }.unwrap();
+            let others = || if whole { stranger.try_lock() } else { stranger.try_lock_byte(5) };
+            faulty.become_process(1001);
+            let guard = take().unwrap();
+            // Whatever the child closes, the parent has open.
+            let parents = guard.open.clone();
+            faulty.become_process(1002);
+            assert!(take().is_none(), "the child has the parent's lock");
+            drop(guard);
+            assert!(others().unwrap().is_none(), "the child released the parent's lock");
+            drop(parents);
+            assert!(others().unwrap().is_some(), "nothing else kept it");
+        }
+    }
+
+    #[test]
+    fn what_is_no_lock_file_is_not_used() {
+        let temp = tempfile::tempdir().unwrap();
+        let lock = lock_file(temp.path());
+        let path = temp.path().join("cache").join(SPACE).join(FLIGHT);
+        fs::create_dir(&path).unwrap();
+        assert!(lock.try_lock_byte(5).is_err());
+        fs::remove_dir(&path).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        assert_eq!(Reason::of(&lock.try_lock_byte(5).unwrap_err()), Reason::Symlink);
+        assert!(!path.with_file_name("elsewhere").exists());
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "").unwrap();
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(Reason::of(&lock.try_lock_byte(5).unwrap_err()), Reason::Denied);
+        fs::remove_file(&path).unwrap();
+        assert!(is_free(&lock));
+
+        let read = Root::open(
+            crate::store::disk::fs::real::RealFs,
+            &temp.path().join("cache"),
+            Purpose::CacheReadOnly,
+        );
+        let lock = LockFile::new(read.unwrap(), CLEANING);
+        assert_eq!(Reason::of(&lock.try_lock().unwrap_err()), Reason::Denied);
+        assert!(!path.with_file_name(CLEANING).exists());
+    }
+}

@@ -275,3 +275,266 @@ fn read_u32(bytes: &[u8], at: usize) -> usize {
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(word) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(n: u8) -> Key {
+        Key::from_bytes(*blake3::hash(&[n]).as_bytes())
+    }
+
+    fn meta() -> Meta {
+        Meta { label: "%f(i32) -> i32".into(), cost_us: 7, ..Meta::default() }
+    }
+
+    fn small(kind: Kind) -> Vec<u8> {
+        encode(&key(1), kind, &meta(), b"payload of a small record")
+    }
+
+    /// Recomputes the checksum, as who forges a record can.
+    fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+        let at = bytes.len() - CHECKSUM;
+        let sum = checksum(&bytes);
+        bytes[at..].copy_from_slice(&sum);
+        bytes
+    }
+
+    #[test]
+    fn the_format_is_what_format_md_says() {
+        let payload = [0xab; 100];
+        let bytes = encode(&key(1), Kind::Note, &Meta::default(), &payload);
+        let meta = postcard::to_allocvec(&Meta::default()).unwrap();
+        assert_eq!(bytes.len(), 64 + 64 + 128, "header, metadata, payload with trailer");
+        assert_eq!(bytes[..8], *b"CLR\x01\x01\x00\x02\x00");
+        assert_eq!(bytes[8..12], 256u32.to_le_bytes());
+        assert_eq!(bytes[12..16], (meta.len() as u32).to_le_bytes());
+        assert_eq!(bytes[16..20], 100u32.to_le_bytes());
+        assert_eq!(bytes[20..32], [0; 12]);
+        assert_eq!(bytes[32..64], *key(1).as_bytes());
+        assert_eq!(bytes[64..64 + meta.len()], meta);
+        assert_eq!(bytes[128..228], payload);
+        assert_eq!(bytes[228..232], [0; 4]);
+        assert_eq!(bytes[232..240], *b"\x00\x01\x00\x00\x01RLC");
+        assert_eq!(bytes[240..], xxh3_128(&bytes[..240]).to_le_bytes());
+    }
+
+    /// Mutants seen killed: a checksum that leaves out the reserved bytes, the padding behind the metadata,
+    /// the padding before the trailer, or the trailer's own length.
+    #[test]
+    fn every_flipped_bit_is_damage() {
+        for kind in Kind::ALL {
+            let mut bytes = small(kind);
+            for bit in 0..bytes.len() * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(parse(&bytes, &key(1), kind).is_err(), "bit {bit} of a {kind:?}");
+                assert!(parse_any(&bytes).is_err(), "bit {bit} of a {kind:?}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            assert!(parse(&bytes, &key(1), kind).is_ok());
+        }
+    }
+
+    /// Mutant seen killed: lengths cut to the bytes at hand, with the trailer left to the checksum.
+    #[test]
+    fn every_truncation_is_damage() {
+        for kind in Kind::ALL {
+            let bytes = small(kind);
+            for length in 0..bytes.len() {
+                assert_eq!(
+                    parse(&bytes[..length], &key(1), kind).unwrap_err(),
+                    Damage::Truncated,
+                    "{length} bytes of a {kind:?}"
+                );
+            }
+        }
+    }
+
+    /// As a disk leaves it that wrote some sectors and not others before the power went.
+    #[test]
+    fn every_torn_write_is_damage() {
+        let whole = encode(&key(1), Kind::Artifact, &meta(), &[0x5a; 5000]);
+        let sectors = whole.len().div_ceil(512);
+        for lost in 0..sectors {
+            let mut bytes = whole.clone();
+            let end = whole.len().min((lost + 1) * 512);
+            bytes[lost * 512..end].fill(0);
+            assert!(parse(&bytes, &key(1), Kind::Artifact).is_err(), "sector {lost}");
+        }
+    }
+
+    /// Mutants seen killed: the comparison of the key left out; that of the kind.
+    #[test]
+    fn a_record_answers_for_its_own_key_and_kind_only() {
+        let bytes = small(Kind::Artifact);
+        assert_eq!(parse(&bytes, &key(2), Kind::Artifact), Err(Damage::Key));
+        assert_eq!(parse(&bytes, &key(1), Kind::Note), Err(Damage::Key));
+        assert_eq!(announced_length(&bytes, &key(2), Kind::Artifact), Err(Damage::Key));
+        let (key, kind, layout) = parse_any(&bytes).unwrap();
+        assert_eq!((key, kind), (self::key(1), Kind::Artifact));
+        assert_eq!(layout, parse(&bytes, &key, kind).unwrap());
+    }
+
+    /// A newer version's record is told from a damaged one, which may be replaced. Mutant seen killed: flags
+    /// looked at before the checksum is.
+    #[test]
+    fn whole_records_with_unknown_flags_or_kinds_are_a_newer_versions() {
+        let with = |at: usize, byte: u8| {
+            let mut bytes = small(Kind::Artifact);
+            bytes[at] = byte;
+            bytes
+        };
+        assert_eq!(parse(&sealed(with(7, 1)), &key(1), Kind::Artifact), Err(Damage::Format));
+        assert_eq!(parse_any(&sealed(with(6, 9))), Err(Damage::Format));
+        assert_eq!(parse(&with(7, 1), &key(1), Kind::Artifact), Err(Damage::Checksum));
+        assert_eq!(parse(&sealed(with(4, 2)), &key(1), Kind::Artifact), Err(Damage::Magic));
+    }
+
+    /// Lengths of anyone's choice, with a checksum that is right for the bytes at hand: damage, or a record
+    /// all of whose parts are in it. Mutant seen killed: the limit of the metadata left out.
+    #[test]
+    fn forged_lengths_stay_within_the_record() {
+        let good = small(Kind::Artifact);
+        let values = [0, 1, 63, 64, 65, 1 << 20, (1 << 20) + 1, 256 << 20, (256 << 20) + 1, !0];
+        for (at, value) in [8, 12, 16].into_iter().flat_map(|at| values.map(|value| (at, value))) {
+            let mut bytes = good.clone();
+            bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+            let bytes = sealed(bytes);
+            match parse(&bytes, &key(1), Kind::Artifact) {
+                Err(Damage::Length) => {}
+                Ok(layout) => {
+                    assert_ne!(at, 8, "{value}");
+                    assert_eq!(layout.total, bytes.len());
+                    assert!(layout.meta.end <= layout.payload.start);
+                    assert!(layout.payload.end <= layout.total - TRAILER);
+                }
+                Err(damage) => panic!("{value} at {at}: {damage}"),
+            }
+        }
+        // Lengths that agree with each other, and are over a limit.
+        let mut bytes = good.clone();
+        let meta = MAX_META + 1;
+        bytes[8..12].copy_from_slice(&length(total_length(meta, 0)));
+        bytes[12..16].copy_from_slice(&length(meta));
+        bytes[16..20].copy_from_slice(&length(0));
+        assert_eq!(announced_length_any(&bytes), Err(Damage::Length));
+    }
+
+    /// Mutant seen killed: a `to_vec` in [`parse`].
+    #[test]
+    fn parsing_allocates_nothing() {
+        let good = small(Kind::Artifact);
+        let mut bad = good.clone();
+        bad[100] ^= 1;
+        let mut long = good.clone();
+        long[8..20].fill(0xff);
+        for bytes in [&good[..], &bad, &long, &good[..70], &[]] {
+            let seen = allocation_counter::measure(|| {
+                let _ = std::hint::black_box(parse(bytes, &key(1), Kind::Artifact));
+                let _ = std::hint::black_box(parse_any(bytes));
+                let _ = std::hint::black_box(announced_length_any(bytes));
+            });
+            assert_eq!(seen.count_total, 0);
+        }
+        let seen = allocation_counter::measure(|| drop(std::hint::black_box(good.clone())));
+        assert_eq!(seen.count_total, 1, "the counter counts");
+    }
+
+    /// Mutant seen killed: a limit of one byte more.
+    #[test]
+    fn metadata_over_its_limit_loses_what_is_longest_first() {
+        let part = PartDigest {
+            name: "p".into(),
+            kind: "str".into(),
+            digest: [0; 16],
+            preview: "x".into(),
+        };
+        let full = Meta { source: Some("s".repeat(MAX_META)), parts: vec![part.clone()], ..meta() };
+        let decode = |meta: &Meta| {
+            let bytes = encode(&key(1), Kind::Artifact, meta, b"p");
+            let layout = parse(&bytes, &key(1), Kind::Artifact).unwrap();
+            assert!(layout.meta.len() <= MAX_META);
+            decode_meta(&bytes[layout.meta])
+        };
+        assert_eq!(decode(&full), Meta { source: None, ..full.clone() });
+        let parts = Meta { parts: vec![part; MAX_META / 20], ..full.clone() };
+        assert_eq!(decode(&parts), Meta { source: None, parts: vec![], ..parts.clone() });
+        let label = Meta { label: "l".repeat(MAX_META), ..parts };
+        assert_eq!(decode(&label), Meta { cost_us: 7, ..Meta::default() });
+        // The longest that fits, to the byte.
+        let fits = |n: usize| {
+            let meta = Meta { source: Some("s".repeat(n)), ..Meta::default() };
+            decode(&meta).source.is_some()
+        };
+        let most = (0..64).map(|less| MAX_META - less).find(|&n| fits(n)).unwrap();
+        let longest = Meta { source: Some("s".repeat(most)), ..Meta::default() };
+        assert_eq!(encode_meta(&longest).len(), MAX_META);
+    }
+
+    #[test]
+    fn unreadable_metadata_is_none() {
+        assert_eq!(decode_meta(&[0xff; 40]), Meta::default());
+        assert_eq!(decode_meta(&[]), Meta::default());
+    }
+
+    #[test]
+    #[should_panic(expected = "payload of 268435457 bytes")]
+    fn a_payload_over_the_limit_is_a_callers_mistake() {
+        encode(&key(1), Kind::Artifact, &Meta::default(), &vec![0; MAX_PAYLOAD + 1]);
+    }
+
+    fn any_meta() -> impl Strategy<Value = Meta> {
+        let part = (".*", ".*", any::<[u8; 16]>(), ".*")
+            .prop_map(|(name, kind, digest, preview)| PartDigest { name, kind, digest, preview });
+        let parts = proptest::collection::vec(part, 0..4);
+        let source = proptest::option::of(".*");
+        (".*", ".*", any::<u64>(), any::<u64>(), parts, source).prop_map(
+            |(label, producer, created_s, cost_us, parts, source)| Meta {
+                label,
+                producer,
+                created_s,
+                cost_us,
+                parts,
+                source,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_read_back(
+            key: [u8; 32],
+            note: bool,
+            meta in any_meta(),
+            payload in proptest::collection::vec(any::<u8>(), 0..2000),
+            behind in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let (key, kind) = (Key::from_bytes(key), if note { Kind::Note } else { Kind::Artifact });
+            let mut bytes = encode(&key, kind, &meta, &payload);
+            let total = bytes.len();
+            prop_assert_eq!(total % ALIGN, 0);
+            bytes.extend(behind);
+            let layout = parse(&bytes, &key, kind).unwrap();
+            prop_assert_eq!(layout.total, total);
+            prop_assert_eq!(layout.payload.start % ALIGN, 0);
+            prop_assert_eq!(&bytes[layout.payload.clone()], &payload[..]);
+            prop_assert_eq!(decode_meta(&bytes[layout.meta.clone()]), meta);
+            prop_assert_eq!(announced_length(&bytes[..HEADER], &key, kind), Ok(total));
+            prop_assert_eq!(parse_any(&bytes).unwrap(), (key, kind, layout));
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_no_record(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
+            magic: bool,
+        ) {
+            if magic && bytes.len() > 8 {
+                bytes[..8].copy_from_slice(b"CLR\x01\x01\x00\x01\x00");
+            }
+            prop_assert!(parse_any(&bytes).is_err());
+            prop_assert!(announced_length_any(&bytes).is_err() || magic);
+        }
+    }
+}

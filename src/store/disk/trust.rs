@@ -452,3 +452,496 @@ Signature: 8a477f597d28d172789f06886806bc55
 # For information about cache directory tags see https://bford.info/cachedir/
 ";
 const GITIGNORE: &str = ".gitignore";
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+
+    use super::*;
+    use crate::store::disk::fs::real::RealFs;
+    use crate::store::disk::testing::{
+        Faulty, again, as_ordinary_user, in_namespace, role, sh, skipped, succeed, test_path,
+    };
+
+    fn temp() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    fn try_open(path: impl AsRef<Path>) -> Result<Opened<fs::File>, Refusal> {
+        open(&RealFs, path.as_ref(), Purpose::Cache, true)
+    }
+
+    fn refused(path: impl AsRef<Path>) -> Refusal {
+        try_open(path).map(|_| ()).unwrap_err()
+    }
+
+    fn set_mode(path: impl AsRef<Path>, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Everything below a directory with its mode, owner, kind and contents: what must not change.
+    fn picture(path: &Path) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut ahead = vec![path.to_owned()];
+        while let Some(path) = ahead.pop() {
+            let stat = fs::symlink_metadata(&path).unwrap();
+            let text = if stat.is_file() { fs::read(&path).unwrap() } else { vec![] };
+            let (mode, owner, time) = (stat.mode(), stat.uid(), stat.mtime_nsec());
+            lines.push(format!("{} {mode:o} {owner} {time} {text:?}", path.display()));
+            if stat.is_dir() {
+                ahead.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+        }
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn the_space_is_named_by_format_and_machine() {
+        let arch = std::env::consts::ARCH;
+        assert_eq!(SPACE, format!("v{}-{arch}-le64", crate::store::disk::record::FORMAT));
+    }
+
+    #[test]
+    fn a_missing_directory_is_made_private_and_tagged() {
+        let temp = temp();
+        let path = temp.path().join("above/more/cache");
+        let opened = try_open(&path).unwrap();
+        assert!(opened.writable && opened.space.is_some());
+        for made in ["above", "above/more", "above/more/cache"] {
+            assert_eq!(fs::metadata(temp.path().join(made)).unwrap().mode() & 0o7777, 0o700);
+        }
+        assert_eq!(fs::metadata(path.join(SPACE)).unwrap().mode() & 0o7777, 0o700);
+        let tag = fs::read_to_string(path.join("CACHEDIR.TAG")).unwrap();
+        assert!(tag.starts_with("Signature: 8a477f597d28d172789f06886806bc55\n"));
+        assert_eq!(fs::read_to_string(path.join(".gitignore")).unwrap(), "*\n");
+        // Nothing else, no temporary directory above all.
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 3);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        // And again, as it is.
+        let before = picture(&path);
+        let again = try_open(&path).unwrap();
+        assert_eq!(again.root_identity, opened.root_identity);
+        assert_eq!(again.space_identity, opened.space_identity);
+        assert_eq!(picture(&path), before);
+    }
+
+    /// A directory that the user made may be more than a cache. Mutant seen killed: the tag put into it.
+    #[test]
+    fn an_existing_directory_is_taken_as_it_is_and_only_the_space_is_tagged() {
+        let temp = temp();
+        let path = temp.path().join("cache");
+        fs::create_dir(&path).unwrap();
+        set_mode(&path, 0o755);
+        fs::write(path.join("mine"), "text").unwrap();
+        assert!(try_open(&path).unwrap().writable);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
+        let mut names: Vec<_> =
+            fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["mine", SPACE]);
+        assert!(path.join(SPACE).join("CACHEDIR.TAG").exists());
+    }
+
+    /// Mutant seen killed: `AlreadyExists` taken for a failure.
+    #[test]
+    fn whoever_loses_the_race_to_make_it_uses_what_the_winner_made() {
+        let temp = temp();
+        let path = temp.path().join("a/cache");
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let path = path.clone();
+                crate::sync::thread::spawn(move || try_open(path).unwrap().space_identity.unwrap())
+            })
+            .collect();
+        let mut seen: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+        seen.dedup();
+        assert_eq!(seen.len(), 1);
+        assert_eq!(fs::read_dir(temp.path().join("a")).unwrap().count(), 1);
+
+        // The same, at each operation in turn.
+        for n in 0.. {
+            let path = temp.path().join(format!("b-{n}/cache"));
+            let faulty = Faulty::default();
+            let rival = path.clone();
+            faulty.before(n, move || drop(try_open(&rival).unwrap()));
+            let opened = open(&faulty, &path, Purpose::Cache, true).unwrap();
+            assert_eq!(opened.space_identity, try_open(&path).unwrap().space_identity);
+            assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "{n}");
+            if faulty.operations() < n {
+                break;
+            }
+        }
+    }
+
+    /// Whatever fails, and wherever: a refusal, never a panic, and nothing half-made in the way of the next.
+    #[test]
+    fn any_failure_of_any_operation_is_a_refusal_or_does_not_matter() {
+        use rustix::io::Errno;
+        let errors = [
+            Errno::NOSPC,
+            Errno::DQUOT,
+            Errno::ROFS,
+            Errno::ACCESS,
+            Errno::MFILE,
+            Errno::IO,
+            Errno::NOENT,
+            Errno::STALE,
+            Errno::NOTDIR,
+            Errno::EXIST,
+            Errno::NOMEM,
+            Errno::LOOP,
+        ];
+        for errno in errors {
+            for n in 0.. {
+                let temp = temp();
+                let path = temp.path().join("above/cache");
+                let faulty = Faulty::default();
+                faulty.fail(n, errno);
+                if let Err(refusal) = open(&faulty, &path, Purpose::Cache, true) {
+                    assert!(refusal.to_string().len() > 20, "{refusal}");
+                }
+                if faulty.operations() <= n {
+                    assert!(n > 10, "{n} operations");
+                    break;
+                }
+                faulty.heal();
+                let opened = open(&faulty, &path, Purpose::Cache, true).unwrap();
+                assert!(opened.writable, "{errno} at {n}");
+                assert!(path.join("CACHEDIR.TAG").exists(), "{errno} at {n}");
+            }
+        }
+    }
+
+    /// Mutants seen killed: the mode not looked at, of the directory, of the space, or of what is above.
+    #[test]
+    fn what_others_can_write_is_refused() {
+        for mode in [0o777, 0o757, 0o775, 0o770, 0o720, 0o1777] {
+            let temp = temp();
+            let path = temp.path().join("cache");
+            fs::create_dir(&path).unwrap();
+            set_mode(&path, mode);
+            let before = picture(temp.path());
+            let refusal = refused(&path);
+            assert!(matches!(refusal.cause, Cause::Mode(found) if found == mode), "{refusal}");
+            assert_eq!(refusal.path, path);
+            assert_eq!(picture(temp.path()), before, "nothing is changed");
+            let said = refusal.to_string();
+            assert!(said.contains(&format!("{} can be written by other users", path.display())));
+            assert!(said.contains("chmod -R go-w") && said.contains("CACHELIFT_DIR"), "{said}");
+
+            // The space in it.
+            set_mode(&path, 0o700);
+            fs::create_dir(path.join(SPACE)).unwrap();
+            set_mode(path.join(SPACE), mode);
+            let refusal = refused(&path);
+            assert!(matches!(refusal.cause, Cause::Mode(found) if found == mode), "{refusal}");
+            assert_eq!(refusal.path, path.join(SPACE));
+
+            // A directory above it.
+            set_mode(path.join(SPACE), 0o700);
+            set_mode(temp.path(), mode);
+            chown(temp.path(), None, Some(foreign_group())).ok();
+            match mode {
+                // Where only the owner of an entry can move it.
+                0o1777 => drop(try_open(&path).unwrap()),
+                _ if mode & 0o002 != 0 => assert_eq!(refused(&path).path, temp.path()),
+                _ if fs::metadata(temp.path()).unwrap().gid() == foreign_group() => {
+                    assert_eq!(refused(&path).path, temp.path());
+                }
+                _ => {}
+            }
+            set_mode(temp.path(), 0o700);
+        }
+    }
+
+    fn foreign_group() -> u32 {
+        RealFs.user() + 4321
+    }
+
+    /// Umask 002 and a group for every user: the way of Debian, Fedora and others. Mutant seen killed: no
+    /// exception for it; the exception for every group.
+    #[test]
+    fn a_directory_above_may_be_writable_by_the_users_own_group() {
+        let temp = temp();
+        let path = temp.path().join("cache");
+        set_mode(temp.path(), 0o775);
+        let own = chown(temp.path(), None, Some(RealFs.user())).is_ok();
+        if !own {
+            skipped(
+                test_path!(a_directory_above_may_be_writable_by_the_users_own_group),
+                "this user has no group of the same number",
+            );
+            return;
+        }
+        assert!(try_open(&path).unwrap().writable);
+        if chown(temp.path(), None, Some(foreign_group())).is_ok() {
+            assert_eq!(refused(&path).path, temp.path());
+        }
+        set_mode(temp.path(), 0o700);
+    }
+
+    /// Mutants seen killed: the owner not looked at, of the directory, of the space, or of what is above.
+    #[test]
+    fn what_belongs_to_another_user_is_refused() {
+        let temp = temp();
+        let path = temp.path().join("cache");
+        drop(try_open(&path).unwrap());
+        // The same files with other eyes: ours become another user's.
+        let stranger = Faulty::default();
+        let me = RealFs.user();
+        stranger.become_user(me + 1);
+        if me != 0 {
+            // What is above the temporary directory is not root's for the stranger, but ours.
+            let refusal = open(&stranger, &path, Purpose::Cache, true).unwrap_err();
+            assert!(matches!(refusal.cause, Cause::Owner { .. }), "{refusal}");
+            return;
+        }
+        let before = picture(temp.path());
+        let refusal = open(&stranger, &path, Purpose::Cache, true).unwrap_err();
+        assert!(matches!(refusal.cause, Cause::Owner { owner: 0, user: 1 }), "{refusal}");
+        assert_eq!(refusal.path, path);
+        assert_eq!(
+            refusal.to_string(),
+            format!(
+                "{} belongs to user 0, but this program runs as user 1: set CACHELIFT_BASE_DIR to it to read it, and set CACHELIFT_DIR to a directory of user 1",
+                path.display()
+            )
+        );
+        // Root's is good enough to be read.
+        let base = open(&stranger, &path, Purpose::Base, true).unwrap();
+        assert!(!base.writable && base.space.is_some());
+        assert_eq!(picture(temp.path()), before);
+
+        // And the other way round: root refuses what is a user's, above, itself, and in it.
+        for (what, owner) in [("", 1234), ("cache", 1234), ("cache/v1", 1234)] {
+            let what = temp.path().join(what.replace("v1", SPACE));
+            chown(&what, Some(owner), None).unwrap();
+            let before = picture(temp.path());
+            for purpose in [Purpose::Cache, Purpose::CacheReadOnly, Purpose::Base] {
+                let refusal = open(&RealFs, &path, purpose, true).unwrap_err();
+                assert!(matches!(refusal.cause, Cause::Owner { owner: 1234, user: 0 }));
+                assert_eq!(refusal.path.components().count(), what.components().count());
+            }
+            assert_eq!(picture(temp.path()), before);
+            chown(&what, Some(0), None).unwrap();
+        }
+        drop(try_open(&path).unwrap());
+    }
+
+    /// Mutants seen killed: NOFOLLOW given up for the directory; links above not followed.
+    #[test]
+    fn the_directory_is_no_link_and_links_above_are_walked() {
+        let temp = temp();
+        let at = |name: &str| temp.path().join(name);
+        fs::create_dir_all(at("real/above")).unwrap();
+        set_mode(at("real"), 0o755);
+        // The directory itself.
+        symlink(at("real"), at("link")).unwrap();
+        symlink("nowhere", at("dangling")).unwrap();
+        let before = picture(temp.path());
+        for (link, target) in
+            [("link", at("real").display().to_string()), ("dangling", "nowhere".into())]
+        {
+            let refusal = refused(at(link));
+            assert!(matches!(&refusal.cause, Cause::Symlink(to) if *to == target), "{refusal}");
+            assert_eq!(refusal.path, at(link));
+            assert!(refusal.to_string().ends_with(&format!(
+                "lead elsewhere: set CACHELIFT_DIR to what it leads to, {target}"
+            )));
+        }
+        assert_eq!(picture(temp.path()), before);
+        // Above it: absolute, relative, with `..`, one through the other, and one that dangles.
+        symlink("real/above/..", at("relative")).unwrap();
+        symlink(at("relative"), at("absolute")).unwrap();
+        symlink("absolute/above", at("chain")).unwrap();
+        let inode = |path: PathBuf| fs::metadata(path).unwrap().ino();
+        for (through, real) in [
+            ("link/c", "real/c"),
+            ("relative/c", "real/c"),
+            ("absolute/c", "real/c"),
+            ("chain/d", "real/above/d"),
+            ("link/../real/./above//d/", "real/above/d"),
+        ] {
+            let opened = try_open(at(through)).unwrap();
+            assert_eq!(opened.root_identity.1, inode(at(real)), "{through}");
+        }
+        assert!(try_open(at("dangling/c")).unwrap().writable, "what it leads to is made");
+        assert!(at("nowhere/c").is_dir());
+        // For ever.
+        symlink("loop", at("loop")).unwrap();
+        let refusal = refused(at("loop/c"));
+        assert!(matches!(refusal.cause, Cause::LinkLoop), "{refusal}");
+        // Another user's link, where it could lead us anywhere.
+        if RealFs.user() == 0 {
+            set_mode(temp.path(), 0o1777);
+            std::os::unix::fs::lchown(at("link"), Some(1234), None).unwrap();
+            let refusal = refused(at("link/c"));
+            assert!(matches!(refusal.cause, Cause::Owner { owner: 1234, .. }), "{refusal}");
+            assert_eq!(refusal.path, at("link"));
+        }
+        // The space in it.
+        fs::remove_dir_all(at("real/c").join(SPACE)).unwrap();
+        symlink("../above", at("real/c").join(SPACE)).unwrap();
+        let refusal = refused(at("real/c"));
+        assert!(matches!(refusal.cause, Cause::Symlink(_)), "{refusal}");
+    }
+
+    #[test]
+    fn what_is_no_directory_is_refused() {
+        let temp = temp();
+        let file = temp.path().join("file");
+        fs::write(&file, "text").unwrap();
+        let fifo = temp.path().join("fifo");
+        sh("mkfifo", &[fifo.to_str().unwrap()]);
+        let before = picture(temp.path());
+        for path in [&file, &file.join("cache"), &file.join("cache/more")] {
+            let refusal = refused(path);
+            assert!(matches!(refusal.cause, Cause::NotADirectory(FileKind::File)), "{refusal}");
+            assert_eq!(refusal.path, file);
+        }
+        assert_eq!(
+            refused(&file).to_string(),
+            format!("{} is a file: remove it, or set CACHELIFT_DIR to a directory", file.display())
+        );
+        assert!(matches!(refused(&fifo).cause, Cause::NotADirectory(FileKind::Other)));
+        assert_eq!(picture(temp.path()), before);
+        let slash = refused("/");
+        assert!(matches!(slash.cause, Cause::Slash), "{slash}");
+        use std::os::unix::ffi::OsStrExt;
+        let odd = temp.path().join(std::ffi::OsStr::from_bytes(b"\xff")).join("cache");
+        assert!(matches!(refused(odd).cause, Cause::NotUtf8));
+    }
+
+    #[test]
+    fn what_is_only_read_is_never_made() {
+        let temp = temp();
+        let path = temp.path().join("above/cache");
+        for purpose in [Purpose::CacheReadOnly, Purpose::Base] {
+            let refusal = open(&RealFs, &path, purpose, true).unwrap_err();
+            assert!(matches!(refusal.cause, Cause::Missing), "{refusal}");
+        }
+        let refusal = open(&RealFs, &path, Purpose::Cache, false).unwrap_err();
+        assert!(matches!(refusal.cause, Cause::Missing), "{refusal}");
+        fs::create_dir_all(&path).unwrap();
+        let before = picture(temp.path());
+        let opened = open(&RealFs, &path, Purpose::CacheReadOnly, true).unwrap();
+        assert!(!opened.writable && opened.space.is_none());
+        assert_eq!(picture(temp.path()), before);
+    }
+
+    #[test]
+    fn a_relative_path_is_the_same_directory() {
+        let test = test_path!(a_relative_path_is_the_same_directory);
+        if let Some((_, dir)) = role() {
+            std::env::set_current_dir(dir).unwrap();
+            drop(try_open("some/../some/cache").unwrap());
+            return;
+        }
+        let temp = temp();
+        succeed(again(test, "relative", temp.path()));
+        assert!(temp.path().join("some/cache/CACHEDIR.TAG").exists());
+    }
+
+    /// As an ordinary user, where modes bind.
+    #[test]
+    fn an_unwritable_directory_is_read() {
+        let test = test_path!(an_unwritable_directory_is_read);
+        if let Some((_, dir)) = role() {
+            let path = dir.join("cache");
+            drop(try_open(&path).unwrap());
+            for (root, space) in [(0o500, 0o700), (0o500, 0o500), (0o700, 0o500)] {
+                set_mode(path.join(SPACE), space);
+                set_mode(&path, root);
+                let before = picture(&path);
+                let opened = try_open(&path).unwrap();
+                assert_eq!(opened.writable, space == 0o700, "{root:o} {space:o}");
+                assert!(opened.space.is_some());
+                assert_eq!(picture(&path), before);
+                set_mode(&path, 0o700);
+            }
+            // Nothing in it, and nothing can be made.
+            let empty = dir.join("empty");
+            fs::create_dir(&empty).unwrap();
+            set_mode(&empty, 0o500);
+            let opened = try_open(&empty).unwrap();
+            assert!(!opened.writable && opened.space.is_none());
+            // Missing, where nothing can be made; and where nothing can even be found.
+            let refusal = refused(empty.join("cache"));
+            assert!(matches!(&refusal.cause, Cause::Io("made", _)), "{refusal}");
+            assert_eq!(refusal.cause.reason(), Reason::Denied);
+            set_mode(&empty, 0);
+            let refusal = refused(empty.join("cache"));
+            assert_eq!(refusal.cause.reason(), Reason::Denied, "{refusal}");
+            // The root directory of the system is root's.
+            let refusal = refused("/usr");
+            assert!(matches!(refusal.cause, Cause::Owner { owner: 0, .. }), "{refusal}");
+            // A directory above that can be searched but not listed.
+            let above = dir.join("above");
+            fs::create_dir_all(above.join("more")).unwrap();
+            set_mode(&above, 0o100);
+            assert!(try_open(above.join("more/cache")).unwrap().writable);
+            for path in [&empty, &above] {
+                set_mode(path, 0o700);
+            }
+            return;
+        }
+        let temp = temp();
+        succeed(as_ordinary_user(test, "user", temp.path()));
+    }
+
+    /// With file systems mounted for it: for reading only, without the right to execute, and full.
+    #[test]
+    fn mounts_are_taken_as_they_are() {
+        let test = test_path!(mounts_are_taken_as_they_are);
+        if let Some((_, dir)) = role() {
+            let dir = dir.to_str().unwrap();
+            let path = dir.to_owned() + "/cache";
+            let mount = |options: &str| sh("mount", &["-t", "tmpfs", "none", "-o", options, dir]);
+            mount("mode=0700,noexec");
+            assert!(try_open(&path).unwrap().writable);
+            sh("mount", &["-o", "remount,ro,noexec", dir]);
+            let opened = try_open(&path).unwrap();
+            assert!(!opened.writable && opened.space.is_some());
+            let refusal = refused(format!("{dir}/other"));
+            assert_eq!(refusal.cause.reason(), Reason::ReadOnlyFs, "{refusal}");
+            // Two inodes: the mount's own directory, and one to begin with and fail behind.
+            mount("mode=0700,nr_inodes=2");
+            let refusal = refused(&path);
+            assert_eq!(refusal.cause.reason(), Reason::NoSpace, "{refusal}");
+            assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "nothing half-made");
+            assert!(
+                refusal.to_string().contains(&format!("{path} could not be made (No space left"))
+            );
+            return;
+        }
+        let temp = temp();
+        if let Some(command) = in_namespace(test, "mount", temp.path()) {
+            succeed(command);
+        }
+    }
+
+    /// In a namespace in which root is nobody, `/` belongs to nobody too. Mutant seen killed: its owner not
+    /// trusted.
+    #[test]
+    fn a_user_namespace_without_root_has_its_cache() {
+        let test = test_path!(a_user_namespace_without_root_has_its_cache);
+        match role() {
+            None => {
+                let temp = temp();
+                succeed(as_ordinary_user(test, "user", temp.path()));
+            }
+            Some((role, dir)) if role == "user" => {
+                if let Some(command) = in_namespace(test, "namespace", &dir) {
+                    succeed(command);
+                }
+            }
+            Some((_, dir)) => {
+                assert_ne!(fs::metadata("/").unwrap().uid(), 0);
+                assert_eq!(RealFs.user(), 0);
+                assert!(try_open(dir.join("cache")).unwrap().writable);
+            }
+        }
+    }
+}

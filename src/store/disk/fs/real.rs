@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{
     self, AtFlags, FallocateFlags, FileType, Mode, OFlags, RawMode, RenameFlags, Timespec,
     Timestamps, UTIME_NOW, UTIME_OMIT,
@@ -98,6 +99,21 @@ impl Fs for RealFs {
             }
         }
         Ok(done)
+    }
+
+    fn read_new(&self, file: &File, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| Errno::NOMEM)?;
+        while bytes.len() < length {
+            let at = offset + bytes.len() as u64;
+            // Into fresh memory, which so need not be zeroed first.
+            match retry_on_intr(|| rustix::io::pread(file, spare_capacity(&mut bytes), at))? {
+                0 => break,
+                _ => {}
+            }
+        }
+        bytes.truncate(length);
+        Ok(bytes)
     }
 
     fn write_all_at(&self, file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
@@ -383,4 +399,388 @@ fn improvised_random() -> [u8; 16] {
     // Each `RandomState` has keys of its own.
     let word = || RandomState::new().hash_one(&seen);
     (u128::from(word()) << 64 | u128::from(word())).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+    use std::path::Path;
+    use std::process::{Child, Command};
+
+    use super::*;
+    use crate::store::disk::testing::{
+        again, in_namespace, role, sh, succeed, succeeded, test_path,
+    };
+
+    fn temp() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    fn dir(path: &Path) -> File {
+        File::open(path).unwrap()
+    }
+
+    #[test]
+    fn files_are_made_for_their_owner_alone_whatever_the_umask() {
+        if let Some((_, at)) = role() {
+            rustix::process::umask(Mode::empty());
+            let at = dir(&at);
+            RealFs.open(&at, "file", Access::CreateNew).unwrap();
+            RealFs.open(&at, "ensured", Access::Ensure).unwrap();
+            RealFs.make_dir(&at, "dir").unwrap();
+            return;
+        }
+        let temp = temp();
+        succeed(again(
+            test_path!(files_are_made_for_their_owner_alone_whatever_the_umask),
+            "umask",
+            temp.path(),
+        ));
+        for (name, mode) in [("file", 0o600), ("ensured", 0o600), ("dir", 0o700)] {
+            let made = std::fs::metadata(temp.path().join(name)).unwrap();
+            assert_eq!(made.mode() & 0o7777, mode, "{name}");
+        }
+    }
+
+    /// Mutants seen killed: NOFOLLOW left out of a plain open; RESOLVE_NO_SYMLINKS left out of one by
+    /// components, and NOFOLLOW from its steps.
+    #[test]
+    fn no_open_follows_a_link() {
+        let temp = temp();
+        std::fs::create_dir_all(temp.path().join("real/sub")).unwrap();
+        std::fs::write(temp.path().join("real/sub/file"), "text").unwrap();
+        symlink("real", temp.path().join("link")).unwrap();
+        symlink("file", temp.path().join("real/sub/file-link")).unwrap();
+        let at = dir(temp.path());
+        let real = RealFs.open_dir(&at, "real").unwrap();
+        let sub = RealFs.open_dir(&real, "sub").unwrap();
+        let open = |at, name| RealFs.open(at, name, Access::Read).map(drop);
+        let stepwise =
+            |name| open_stepwise(&at, name, OFlags::RDONLY | SAFE, Mode::empty()).map(drop);
+        open(&at, "real/sub/file").unwrap();
+        stepwise("real/sub/file").unwrap();
+        let looped = |result: io::Result<()>| {
+            assert_eq!(result.unwrap_err().raw_os_error(), Some(Errno::LOOP.raw_os_error()));
+        };
+        looped(open(&sub, "file-link"));
+        looped(open(&at, "real/sub/file-link"));
+        looped(open(&at, "link/sub/file"));
+        looped(stepwise("real/sub/file-link"));
+        assert_eq!(stepwise("link/sub/file").unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        for name in ["link", "link/sub", "real/sub/file-link"] {
+            let error = RealFs.open_dir(&at, name).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{name}");
+        }
+        assert_eq!(RealFs.walk(&at, "link").unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        assert_eq!(RealFs.stat_at(&at, "link").unwrap().kind, FileKind::Symlink);
+        assert_eq!(RealFs.read_link(&at, "link").unwrap(), "real");
+    }
+
+    /// Mutant seen killed: NONBLOCK left out, which waits here for ever.
+    #[test]
+    fn a_fifo_blocks_no_open() {
+        let temp = temp();
+        sh("mkfifo", &[temp.path().join("fifo").to_str().unwrap()]);
+        let file = RealFs.open(&dir(temp.path()), "fifo", Access::Read).unwrap();
+        assert_eq!(RealFs.stat(&file).unwrap().kind, FileKind::Other);
+        assert!(file.metadata().unwrap().file_type().is_fifo());
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_described() {
+        let temp = temp();
+        let at = dir(temp.path());
+        let file = RealFs.open(&at, "file", Access::CreateNew).unwrap();
+        let exists = RealFs.open(&at, "file", Access::CreateNew).unwrap_err();
+        assert_eq!(exists.kind(), io::ErrorKind::AlreadyExists);
+        RealFs.write_all_at(&file, b"defg", 3).unwrap();
+        RealFs.write_all_at(&file, b"abc", 0).unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(RealFs.read_at(&file, &mut buffer, 1).unwrap(), 6);
+        assert_eq!(&buffer[..6], b"bcdefg");
+        assert_eq!(RealFs.read_new(&file, 4, 2).unwrap(), b"cdef");
+        assert_eq!(RealFs.read_new(&file, 100, 2).unwrap(), b"cdefg");
+        assert_eq!(RealFs.read_new(&file, 0, 0).unwrap(), b"");
+        let none = RealFs.read_new(&file, 1 << 60, 0).unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::OutOfMemory);
+        RealFs.allocate(&file, 0, 1 << 20).unwrap();
+        RealFs.sync(&file).unwrap();
+        RealFs.sync(&at).unwrap();
+        let stat = RealFs.stat(&file).unwrap();
+        let meta = file.metadata().unwrap();
+        assert_eq!(stat, RealFs.stat_at(&at, "file").unwrap());
+        assert_eq!((stat.kind, stat.length, stat.links), (FileKind::File, 1 << 20, 1));
+        assert!(stat.allocated >= 1 << 20);
+        assert_eq!(stat.identity(), (meta.dev(), meta.ino()));
+        assert_eq!((stat.owner, stat.group, stat.mode), (meta.uid(), meta.gid(), 0o600));
+        assert_eq!(stat.modified_ns / 1_000_000_000, i128::from(meta.mtime()));
+        assert_eq!(stat.owner, RealFs.user());
+    }
+
+    #[test]
+    fn touching_sets_the_time_of_modification_to_now() {
+        let temp = temp();
+        let at = dir(temp.path());
+        let file = RealFs.open(&at, "file", Access::CreateNew).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        assert_eq!(RealFs.stat(&file).unwrap().modified_ns, 0);
+        // With the right to read alone, as a look-up has it.
+        RealFs.touch(&RealFs.open(&at, "file", Access::Read).unwrap()).unwrap();
+        let modified = RealFs.stat(&file).unwrap().modified_ns / 1_000_000_000;
+        assert!(modified.unsigned_abs().abs_diff(u128::from(RealFs.unix_seconds())) < 100);
+    }
+
+    /// Mutant seen killed: the limit not asked for, which ends the child by SIGXFSZ.
+    #[test]
+    fn a_write_over_the_processes_limit_is_an_error_and_no_signal() {
+        if let Some((_, at)) = role() {
+            let limit = rustix::process::Rlimit { current: Some(1000), maximum: None };
+            rustix::process::setrlimit(Resource::Fsize, limit).unwrap();
+            let file = RealFs.open(&dir(&at), "file", Access::CreateNew).unwrap();
+            RealFs.write_all_at(&file, &[1; 1000], 0).unwrap();
+            for error in [
+                RealFs.write_all_at(&file, &[1; 1001], 0).unwrap_err(),
+                RealFs.write_all_at(&file, &[1], 1000).unwrap_err(),
+                RealFs.write_all_at(&file, &[1], u64::MAX).unwrap_err(),
+                RealFs.allocate(&file, 0, 2000).unwrap_err(),
+            ] {
+                assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+            }
+            return;
+        }
+        let temp = temp();
+        let test = test_path!(a_write_over_the_processes_limit_is_an_error_and_no_signal);
+        succeed(again(test, "limit", temp.path()));
+    }
+
+    /// Both ways of doing it. Mutant seen killed: a plain rename in either.
+    #[test]
+    fn rename_new_never_replaces() {
+        type Rename = fn(&File, &str, &File, &str) -> io::Result<()>;
+        let ways: [Rename; 2] =
+            [|at, from, to_dir, to| RealFs.rename_new(at, from, to_dir, to), link_then_unlink];
+        for rename_new in ways {
+            let temp = temp();
+            let at = dir(temp.path());
+            let read = |name: &str| std::fs::read_to_string(temp.path().join(name)).unwrap();
+            std::fs::write(temp.path().join("one"), "1").unwrap();
+            std::fs::write(temp.path().join("two"), "2").unwrap();
+            rename_new(&at, "one", &at, "new").unwrap();
+            assert_eq!(read("new"), "1");
+            assert_eq!(RealFs.stat_at(&at, "new").unwrap().links, 1);
+            let missing = rename_new(&at, "one", &at, "other").unwrap_err();
+            assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+            let exists = rename_new(&at, "two", &at, "new").unwrap_err();
+            assert_eq!(exists.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!((read("new"), read("two")), ("1".into(), "2".into()));
+            // Directories, which have no links.
+            RealFs.make_dir(&at, "dir").unwrap();
+            rename_new(&at, "dir", &at, "new-dir").unwrap();
+            RealFs.make_dir(&at, "dir").unwrap();
+            let exists = rename_new(&at, "dir", &at, "new-dir").unwrap_err();
+            assert_eq!(exists.kind(), io::ErrorKind::AlreadyExists);
+            // And what does replace.
+            RealFs.rename(&at, "two", &at, "new").unwrap();
+            assert_eq!(read("new"), "2");
+            let mut names = RealFs.list(&at).unwrap();
+            names.sort();
+            assert_eq!(names, ["dir", "new", "new-dir"]);
+        }
+    }
+
+    #[test]
+    fn a_listing_has_every_name_once_whatever_was_listed_before() {
+        let temp = temp();
+        let at = dir(temp.path());
+        let mut expected: Vec<_> = (0..300).map(|i| format!("file-{i:03}")).collect();
+        for name in &expected {
+            std::fs::write(temp.path().join(name), "").unwrap();
+        }
+        for _ in 0..2 {
+            let mut names = RealFs.list(&at).unwrap();
+            names.sort();
+            assert_eq!(names, expected);
+        }
+        for name in expected.drain(..) {
+            RealFs.unlink(&at, &name).unwrap();
+        }
+        assert!(RealFs.list(&at).unwrap().is_empty());
+        std::fs::remove_dir(temp.path()).unwrap();
+        assert!(RealFs.list(&at).is_err() || RealFs.list(&at).unwrap().is_empty());
+        std::fs::create_dir(temp.path()).unwrap();
+    }
+
+    /// Mutant seen killed: a class for every magic number.
+    #[test]
+    fn file_systems_have_their_class() {
+        if let Some((_, at)) = role() {
+            let at = at.to_str().unwrap();
+            sh("mount", &["-t", "tmpfs", "none", at]);
+            let sub = |name: &str| {
+                let path = format!("{at}/{name}");
+                std::fs::create_dir(&path).unwrap();
+                path
+            };
+            let (lower, upper, work, merged) =
+                (sub("lower"), sub("upper"), sub("work"), sub("merged"));
+            assert_eq!(RealFs.class(&dir(at.as_ref())).unwrap(), FsClass::Mappable);
+            let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+            sh("mount", &["-t", "overlay", "none", "-o", &options, &merged]);
+            assert_eq!(RealFs.class(&dir(merged.as_ref())).unwrap(), FsClass::Mappable);
+            return;
+        }
+        assert_eq!(RealFs.class(&dir("/proc".as_ref())).unwrap(), FsClass::Foreign);
+        let temp = temp();
+        let test = test_path!(file_systems_have_their_class);
+        if let Some(command) = in_namespace(test, "mount", temp.path()) {
+            succeed(command);
+        }
+    }
+
+    #[test]
+    fn a_boots_id_stays_and_randomness_does_not() {
+        assert_eq!(RealFs.boot_id(), RealFs.boot_id());
+        assert_ne!(RealFs.random(), RealFs.random());
+        assert_ne!(improvised_random(), improvised_random());
+        let id = parse_uuid("00112233-4455-6677-8899-aabbccddeeff").unwrap();
+        assert_eq!(id[..4], [0x00, 0x11, 0x22, 0x33]);
+        for text in
+            ["", "00112233-4455-6677-8899-aabbccddeef", "x0112233-4455-6677-8899-aabbccddeeff"]
+        {
+            assert_eq!(parse_uuid(text), None);
+        }
+    }
+
+    #[test]
+    fn access_tells_a_directory_that_may_be_written() {
+        if let Some((_, at)) = role() {
+            let probe = |mode| {
+                std::fs::set_permissions(&at, std::fs::Permissions::from_mode(mode)).unwrap();
+                let writable = RealFs.writable(&dir(&at)).unwrap();
+                std::fs::set_permissions(&at, std::fs::Permissions::from_mode(0o700)).unwrap();
+                writable
+            };
+            assert!(probe(0o700));
+            assert!(!probe(0o500));
+            return;
+        }
+        let temp = temp();
+        let test = test_path!(access_tells_a_directory_that_may_be_written);
+        succeed(crate::store::disk::testing::as_ordinary_user(test, "user", temp.path()));
+    }
+
+    /// Another process that has taken a lock, and keeps it until it is told otherwise or killed.
+    fn holder(test: &str, what: &str, at: &Path) -> Child {
+        let mut child = again(test, what, at).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("locked")), "the holder has no lock");
+        // The rest of what it says is of no interest, but has to go somewhere.
+        std::thread::spawn(move || lines.for_each(drop));
+        child
+    }
+
+    /// The two kinds of lock, each between processes: `fs4`'s answer to "busy" has changed its type before.
+    /// Mutants seen killed: "busy" taken for a lock, for either kind.
+    #[test]
+    fn locks_exclude_other_processes_and_end_with_them() {
+        let test = test_path!(locks_exclude_other_processes_and_end_with_them);
+        let take = |what: &str, file: &File| match what {
+            "file" => RealFs.try_lock(file).unwrap(),
+            byte => RealFs.try_lock_byte(file, byte.parse().unwrap()).unwrap(),
+        };
+        if let Some((what, at)) = role() {
+            let file = RealFs.open(&dir(&at), "lock", Access::Ensure).unwrap();
+            assert!(take(&what, &file));
+            println!("locked");
+            std::io::stdout().flush().unwrap();
+            // Until the other end is closed; or this is killed.
+            let _ = std::io::stdin().read(&mut [0]);
+            match &what[..] {
+                "file" => RealFs.unlock(&file).unwrap(),
+                byte => RealFs.unlock_byte(&file, byte.parse().unwrap()).unwrap(),
+            }
+            return;
+        }
+        for what in ["file", "0", "7", "9223372036854775806"] {
+            let temp = temp();
+            let file = RealFs.open(&dir(temp.path()), "lock", Access::Ensure).unwrap();
+            for kill in [false, true] {
+                let mut child = holder(test, what, temp.path());
+                assert!(!take(what, &file), "{what} is another's");
+                if what == "7" {
+                    assert!(take("8", &file), "another byte is free");
+                    RealFs.unlock_byte(&file, 8).unwrap();
+                }
+                if kill {
+                    child.kill().unwrap();
+                }
+                drop(child.stdin.take());
+                child.wait().unwrap();
+                assert!(take(what, &file), "{what} is free again");
+                match what {
+                    "file" => RealFs.unlock(&file).unwrap(),
+                    byte => RealFs.unlock_byte(&file, byte.parse().unwrap()).unwrap(),
+                }
+            }
+            // What is released here is free there.
+            let mut child = holder(test, what, temp.path());
+            drop(child.stdin.take());
+            assert!(child.wait().unwrap().success());
+        }
+        // Out of the range of a lock.
+        let temp = temp();
+        let file = RealFs.open(&dir(temp.path()), "lock", Access::Ensure).unwrap();
+        assert!(RealFs.try_lock_byte(&file, u64::MAX).is_err());
+    }
+
+    /// Mutants seen killed: the three loops, of `rustix`, `nix` and `fs4`, left out in turn.
+    #[test]
+    fn interrupted_calls_are_repeated() {
+        let test = test_path!(interrupted_calls_are_repeated);
+        if let Some((_, at)) = role() {
+            let at = dir(&at);
+            let file = RealFs.open(&at, "file", Access::CreateNew).unwrap();
+            RealFs.write_all_at(&file, b"text", 0).unwrap();
+            assert_eq!(RealFs.read_new(&file, 4, 0).unwrap(), b"text");
+            let mut buffer = [0; 4];
+            assert_eq!(RealFs.read_at(&file, &mut buffer, 0).unwrap(), 4);
+            RealFs.rename_new(&at, "file", &at, "new").unwrap();
+            RealFs.open(&dir("/".as_ref()), "proc/self", Access::Read).unwrap_err();
+            RealFs.open(&at, "new", Access::Read).unwrap();
+            assert!(RealFs.try_lock_byte(&file, 1).unwrap());
+            assert!(RealFs.try_lock(&file).unwrap());
+            RealFs.unlink(&at, "new").unwrap();
+            return;
+        }
+        if !Command::new("strace").arg("-V").output().is_ok_and(|o| o.status.success()) {
+            crate::store::disk::testing::skipped(test, "there is no `strace`");
+            return;
+        }
+        // The standard library makes `fcntl` calls of its own before ours.
+        let calls = ["openat", "openat2", "pwrite64", "pread64", "renameat2", "unlinkat", "flock"];
+        let fcntl = [1, 2, 3, 4].map(|n| ("fcntl", n));
+        for (call, n) in calls.map(|call| (call, 1)).into_iter().chain(fcntl) {
+            let temp = temp();
+            let child = again(test, "interrupted", temp.path());
+            let output = Command::new("strace")
+                .args(["-f", "-qq", "-o", "/dev/null"])
+                .arg("-P")
+                .arg(temp.path())
+                .arg("-P")
+                .arg(temp.path().join("file"))
+                .arg("-P")
+                .arg(temp.path().join("new"))
+                .arg("-P")
+                .arg("/")
+                .args(["-e", &format!("inject={call}:error=EINTR:when={n}")])
+                .arg(child.get_program())
+                .args(child.get_args())
+                .envs(child.get_envs().filter_map(|(name, value)| Some((name, value?))))
+                .current_dir("/")
+                .output()
+                .unwrap();
+            succeeded(&output);
+        }
+    }
 }
