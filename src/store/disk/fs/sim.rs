@@ -452,11 +452,14 @@ impl Fs for SimFs {
     }
 
     fn read_at(&self, file: &Handle, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        match self.perform(Op::Read { file: file.fd, length: buffer.len(), offset })? {
-            Reply::Bytes(bytes) => {
-                buffer[..bytes.len()].copy_from_slice(&bytes);
-                Ok(bytes.len())
-            }
+        let bytes = self.read_new(file, buffer.len(), offset)?;
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+
+    fn read_new(&self, file: &Handle, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+        match self.perform(Op::Read { file: file.fd, length, offset })? {
+            Reply::Bytes(bytes) => Ok(bytes),
             other => unreachable!("{other:?}"),
         }
     }
