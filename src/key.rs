@@ -12,7 +12,9 @@
 mod encode;
 pub mod reason;
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::str::FromStr;
 
 pub use encode::{KeyBuilder, PartDigest};
@@ -32,6 +34,13 @@ impl Key {
     /// The 32 bytes of this key.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// The key of `bytes` in the context that this key names: blake3, keyed with it. Two contexts, or two
+    /// lists of bytes, give two keys; for parts that are always the same the context's key is computed
+    /// once, and each use costs no more than hashing its own bytes.
+    pub fn derive(&self, bytes: &[u8]) -> Key {
+        Key(*blake3::keyed_hash(&self.0, bytes).as_bytes())
     }
 
     /// The `n`-th of the four 64-bit words of this key, little-endian.
@@ -54,6 +63,32 @@ impl fmt::Debug for Key {
         write!(f, "Key({self})")
     }
 }
+
+/// A hasher of keys, for tables: keys are uniform, so it takes their first word as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(word) = bytes.first_chunk() {
+            self.0 = u64::from_le_bytes(*word);
+        }
+    }
+
+    #[inline]
+    fn write_usize(&mut self, _: usize) {
+        // The length of the array, which is that of every key.
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A table by key.
+pub type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 
 /// Text that is no key: a key is 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,9 +7,19 @@ compile_error!(
     "cachelift runs on 64-bit little-endian Linux and macOS; see the README's section on limits"
 );
 
+#[cfg(feature = "cli")]
+pub mod cli;
+#[cfg(feature = "jit")]
+pub mod code;
 pub mod config;
 pub mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod key;
+mod race;
 pub mod stats;
 pub mod store;
 mod sync;
+#[cfg(test)]
+mod testing;

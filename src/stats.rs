@@ -6,6 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
@@ -46,6 +49,43 @@ impl Stats {
         let hits = self.memory + self.disk + self.remote + self.waited;
         let all = hits + self.made;
         if all == 0 { 0.0 } else { hits as f64 / all as f64 }
+    }
+}
+
+/// The line that a process leaves behind.
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: u32,
+    pid: u32,
+    run: Option<String>,
+    test: Option<String>,
+    #[serde(flatten)]
+    stats: &'a Stats,
+}
+
+impl Stats {
+    /// Appends one JSON line to `file`: schema, process, the test runner's run and test if it names them, and
+    /// every counter. Lines of processes that end together do not mix. A file that cannot be written is
+    /// logged, nothing more.
+    pub fn append_to(&self, file: &Path) {
+        let named = |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok());
+        let line = Line {
+            schema: 1,
+            pid: std::process::id(),
+            run: named(&["NEXTEST_RUN_ID", "PYTEST_XDIST_TESTRUNUID"]),
+            test: named(&["NEXTEST_TEST_NAME", "PYTEST_CURRENT_TEST"]),
+            stats: self,
+        };
+        let mut text = serde_json::to_string(&line).expect("plain data encodes");
+        text.push('\n');
+        let written = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(file)
+            .and_then(|mut file| file.write_all(text.as_bytes()));
+        if let Err(error) = written {
+            tracing::warn!(%error, file = %file.display(), "the counters were not written");
+        }
     }
 }
 

@@ -11,159 +11,181 @@
 //!                   │ miss
 //!                 make()  ──►  publish  ──►  memory
 //! ```
+//!
+//! This file is what users see; `tiers` puts the parts together.
 
 pub(crate) mod disk;
+pub(crate) mod flight;
+pub(crate) mod memory;
+mod record;
+mod status;
+mod tiers;
 
-use std::collections::HashMap;
 use std::fmt;
 
 use crate::config::Config;
 use crate::error::StoreError;
 use crate::key::{Key, KeyBuilder};
-use crate::sync::{Arc, Mutex};
+use crate::stats::Stats;
+use crate::sync::Arc;
 
-use disk::record;
-pub use disk::record::Meta;
+pub use disk::record::{Kind, Meta};
+pub use disk::usage::{Amount, Entry, Usage};
+pub use record::{Draft, Origin, Published, Record};
+pub use status::{Inspection, Status};
 
-/// A verified entry: its bytes cannot be torn, stale or another key's. Cheap to clone.
-#[derive(Clone)]
-pub struct Record {
-    bytes: Arc<Vec<u8>>,
-    layout: Arc<record::Layout>,
-}
-
-impl Record {
-    /// The payload, as it was put.
-    pub fn payload(&self) -> &[u8] {
-        &self.bytes[self.layout.payload.clone()]
-    }
-
-    /// What is remembered of the entry beside its payload; decoded at each call.
-    pub fn meta(&self) -> Meta {
-        record::decode_meta(&self.bytes[self.layout.meta.clone()])
-    }
-}
-
-impl fmt::Debug for Record {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Record({} bytes)", self.payload().len())
-    }
-}
-
-/// An entry as its maker hands it over.
-#[derive(Clone, Debug, Default)]
-pub struct Draft {
-    /// What a hit will return.
-    pub payload: Vec<u8>,
-    /// What is remembered beside it. The store fills in the time and the cost where they are 0.
-    pub meta: Meta,
-}
-
-/// Where a record came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Origin {
-    /// This process had it.
-    Memory,
-    /// The cache directory had it.
-    Disk,
-    /// The shared tier had it.
-    Remote,
-    /// Another thread or process was making it, and was waited for.
-    Waited,
-    /// It was made here.
-    Made,
-}
-
-impl Origin {
-    /// The lower-case name that reports use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Origin::Memory => "memory",
-            Origin::Disk => "disk",
-            Origin::Remote => "remote",
-            Origin::Waited => "waited",
-            Origin::Made => "made",
-        }
-    }
-}
-
-/// What became of a [`Store::put`].
-#[derive(Clone, Debug)]
-pub enum Published {
-    /// The record is in the cache now.
-    New(Record),
-    /// Another was there first, and is the one to use.
-    Existing(Record),
-}
+use disk::fs::real::RealFs;
+use tiers::Tiers;
 
 /// A handle to the cache. Clones share everything.
+///
+/// ```
+/// use cachelift::config::Config;
+/// use cachelift::store::{Draft, Origin, Store};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// let store = Store::open(Config::default().dir(dir.path().join("cache")));
+/// let key = store.key("example v1").str("name", "answer").finish();
+/// let make = || Ok::<_, std::io::Error>(Draft::new(b"42".to_vec()));
+///
+/// let (record, origin) = store.try_get_with(&key, make)?;
+/// assert_eq!((record.payload(), origin), (&b"42"[..], Origin::Made));
+/// let (_, origin) = store.try_get_with(&key, make)?;
+/// assert_eq!(origin, Origin::Memory);
+/// # Ok::<_, std::io::Error>(())
+/// ```
 #[derive(Clone)]
-pub struct Store {
-    config: Arc<Config>,
-    records: Arc<Mutex<HashMap<Key, Record>>>,
-}
+pub struct Store(Arc<Tiers<RealFs>>);
 
 impl Store {
-    /// Opens the cache. A directory that cannot be used is no failure: the store then keeps its records in
-    /// memory alone.
+    /// Opens the cache. This never fails: where the directory cannot be used, the store keeps its records in
+    /// memory alone, and [`status`](Self::status) says why.
     pub fn open(config: Config) -> Self {
-        Store { config: Arc::new(config), records: Arc::new(Mutex::new(HashMap::new())) }
+        Store(Arc::new(Tiers::open(config)))
     }
 
     /// The settings.
     pub fn config(&self) -> &Config {
-        &self.config
+        self.0.config()
+    }
+
+    /// Where the store keeps its records, and why if that is not where it was told to.
+    pub fn status(&self) -> &Status {
+        self.0.status()
     }
 
     /// Begins a key of this domain; namespace and salt of the store are in it.
     pub fn key(&self, domain: &str) -> KeyBuilder {
-        let mut parts = KeyBuilder::new(domain);
-        parts.str("namespace", &self.config.namespace).str("salt", &self.config.salt);
-        parts
+        self.0.seed(KeyBuilder::new(domain))
     }
 
-    /// The record of `key`, if any tier has it.
+    /// As [`key`](Self::key), keeping a digest of each part to explain a miss by.
+    pub fn explained_key(&self, domain: &str) -> KeyBuilder {
+        self.0.seed(KeyBuilder::explained(domain))
+    }
+
+    /// The record of `key`, if any tier has it. Never waits for a maker.
     pub fn get(&self, key: &Key) -> Option<Record> {
-        self.records.lock().get(key).cloned()
+        self.0.get(key)
     }
 
-    /// Publishes a record. The first verified publisher of a key wins.
+    /// Whether a tier has an entry of this name. It is not read, so [`get`](Self::get) may still find it
+    /// damaged.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.0.contains(key)
+    }
+
+    /// Publishes a record. The first verified publisher of a key wins, and its record is returned.
+    ///
+    /// # Errors
+    ///
+    /// If the directory may not be written, or the file system refuses. This process has the record in memory
+    /// all the same.
     pub fn put(&self, key: &Key, draft: Draft) -> Result<Published, StoreError> {
-        let bytes = record::encode(key, record::Kind::Artifact, &draft.meta, &draft.payload);
-        let layout = record::parse(&bytes, key, record::Kind::Artifact).expect("just encoded");
-        let record = Record { bytes: Arc::new(bytes), layout: Arc::new(layout) };
-        let mut records = self.records.lock();
-        if let Some(there) = records.get(key) {
-            return Ok(Published::Existing(there.clone()));
-        }
-        records.insert(*key, record.clone());
-        Ok(Published::New(record))
+        self.0.put(key, draft)
     }
 
-    /// The record of `key`: from a tier, from another thread or process that is making it, or from
-    /// `make`. Fails only with `make`'s own error, which is not cached.
+    /// The record of `key`: from a tier, from another thread or process that is making it, or from `make`.
+    ///
+    /// Waiting for others is bounded: at least 5 s for a key that nobody has made before, four times the known
+    /// cost otherwise (50 ms to 30 s); after that `make` runs here too. Inside another `make` nothing waits.
+    ///
+    /// # Errors
+    ///
+    /// `make`'s own error, which is not cached: those who waited run their own `make`. The store adds none.
+    ///
+    /// # Panics
+    ///
+    /// If `make` panics, its own caller panics; those who waited run their own `make`.
     pub fn try_get_with<E>(
         &self,
         key: &Key,
         make: impl FnOnce() -> Result<Draft, E>,
     ) -> Result<(Record, Origin), E> {
-        if let Some(record) = self.get(key) {
-            return Ok((record, Origin::Memory));
-        }
-        match self.put(key, make()?) {
-            Ok(Published::New(record) | Published::Existing(record)) => Ok((record, Origin::Made)),
-            Err(_) => unreachable!("memory takes every record"),
-        }
+        self.0.try_get_with(key, make)
     }
 
-    /// As [`try_get_with`](Self::try_get_with) for many keys: those that others are making are left for
-    /// last, so that workers who start together share the work. Results are in the order of `keys`; a key
-    /// that stands twice is made once.
+    /// As [`try_get_with`](Self::try_get_with) for many keys. What others are making is left for last, so
+    /// that workers who start together share the work instead of queueing behind each other.
+    ///
+    /// `make` is told the place of the key it is to make. Results are in the order of `keys`; a key that stands
+    /// twice is made once.
     pub fn try_get_many_with<E>(
         &self,
         keys: &[Key],
-        mut make: impl FnMut(usize) -> Result<Draft, E>,
+        make: impl FnMut(usize) -> Result<Draft, E>,
     ) -> Vec<Result<(Record, Origin), E>> {
-        keys.iter().enumerate().map(|(i, key)| self.try_get_with(key, || make(i))).collect()
+        self.0.try_get_many_with(keys, make)
+    }
+
+    /// The note of `key`: a small entry that is replaced as a whole, so that a reader sees the old or the new
+    /// one.
+    pub fn note(&self, key: &Key) -> Option<Vec<u8>> {
+        self.0.note(key)
+    }
+
+    /// Sets the note of `key`; the last writer wins.
+    ///
+    /// # Errors
+    ///
+    /// If `bytes` are more than 1 MiB, or the file system refuses.
+    pub fn set_note(&self, key: &Key, bytes: &[u8]) -> Result<(), StoreError> {
+        self.0.set_note(key, bytes)
+    }
+
+    /// What this process's store did so far.
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    /// What lies in the cache directory: nothing if there is none. Reads the whole directory.
+    pub fn usage(&self) -> Usage {
+        self.0.usage()
+    }
+
+    /// The entries of the cache directory, in no order. Others may add and remove some meanwhile.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.0.entries()
+    }
+
+    /// The record of `key` for looking at: it is not counted as used.
+    pub fn inspect(&self, key: &Key) -> Option<Inspection> {
+        self.0.inspect(key)
+    }
+
+    /// Removes every entry, here and in the directory, and says what lay there. Others may go on working:
+    /// what they have loaded stays theirs.
+    ///
+    /// # Errors
+    ///
+    /// If there is no directory that may be written.
+    pub fn clear(&self) -> Result<Usage, StoreError> {
+        self.0.clear()
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Store({})", self.status())
     }
 }

@@ -24,7 +24,7 @@ pub(crate) use loom::{
 #[cfg(all(shuttle, not(loom)))]
 pub(crate) use shuttle::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
@@ -32,7 +32,7 @@ pub(crate) use shuttle::{
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
@@ -45,7 +45,17 @@ use shuttle::sync as imp;
 #[cfg(not(any(loom, shuttle)))]
 use std::sync as imp;
 
-use std::sync::PoisonError;
+#[cfg(loom)]
+pub(crate) use loom::thread_local;
+#[cfg(all(shuttle, not(loom)))]
+pub(crate) use shuttle::thread_local;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::thread_local;
+
+/// Set once and read ever after: the same in every build, neither loom nor shuttle looks into it.
+pub(crate) use std::sync::OnceLock;
+
+use std::sync::{PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A guard of [`Mutex`].
@@ -62,6 +72,15 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The guard, unless somebody has the lock.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -97,6 +116,17 @@ impl Condvar {
 /// The monotonic clock of this process.
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// Lets others run for this long; a model has no time, there it only lets others run.
+pub(crate) fn sleep(duration: Duration) {
+    #[cfg(not(any(loom, shuttle)))]
+    thread::sleep(duration);
+    #[cfg(any(loom, shuttle))]
+    {
+        let _ = duration;
+        thread::yield_now();
+    }
 }
 
 /// Seconds since 1970 on this machine's clock; 0 before that.

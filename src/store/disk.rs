@@ -1,15 +1,15 @@
 //! The tier in the cache directory.
-#![allow(dead_code)]
 
 pub(crate) mod fs;
 pub(crate) mod large;
 pub(crate) mod lock;
 pub(crate) mod reason;
-pub(crate) mod record;
+pub mod record;
 pub(crate) mod root;
 #[cfg(test)]
 mod testing;
 pub(crate) mod trust;
+pub mod usage;
 
 #[cfg(all(test, not(loom)))]
 mod race;

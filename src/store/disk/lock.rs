@@ -87,7 +87,7 @@ impl<F: Fs> LockFile<F> {
                 Range::Byte(offset) => fs.try_lock_byte(&open.file, offset)?,
             };
             let guard = free.then(|| Guard { root: self.root.clone(), open: open.clone(), what });
-            if self.has_the_name(&open)? {
+            if self.has_the_name(open.identity)? {
                 return Ok(guard);
             }
             drop(guard);
@@ -104,6 +104,14 @@ impl<F: Fs> LockFile<F> {
         if let Some(open) = kept.filter(|open| open.process == process) {
             return Ok(open);
         }
+        let open = Arc::new(self.open_anew()?);
+        // In a forked child this closes the inherited descriptor, which releases nothing.
+        *self.open.lock() = Some(open.clone());
+        Ok(open)
+    }
+
+    fn open_anew(&self) -> io::Result<Open<F::Handle>> {
+        let fs = self.root.fs();
         let current = self.root.current().map_err(io::Error::other)?;
         let Some(space) = current.space.as_ref().filter(|_| current.writable) else {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -113,21 +121,28 @@ impl<F: Fs> LockFile<F> {
         if stat.kind != FileKind::File || stat.owner != fs.user() || stat.shared_for_writing() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let open = Arc::new(Open { file, identity: stat.identity(), process });
-        // In a forked child this closes the inherited descriptor, which releases nothing.
-        *self.open.lock() = Some(open.clone());
-        Ok(open)
+        Ok(Open { file, identity: stat.identity(), process: fs.process() })
     }
 
     /// Whether the name still is this file's. Where it is no file's any more, it is made anew.
-    fn has_the_name(&self, open: &Open<F::Handle>) -> io::Result<bool> {
+    fn has_the_name(&self, identity: (u64, u64)) -> io::Result<bool> {
         let current = self.root.current().map_err(io::Error::other)?;
         let Some(space) = &current.space else { return Ok(false) };
         match self.root.fs().stat_at(space, self.name) {
-            Ok(stat) => Ok(stat.identity() == open.identity),
+            Ok(stat) => Ok(stat.identity() == identity),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl<F: Fs> crate::store::flight::lease::LockFile<F> for LockFile<F> {
+    fn open(&self) -> io::Result<F::Handle> {
+        self.open_anew().map(|open| open.file)
+    }
+
+    fn is_current(&self, file: &F::Handle) -> io::Result<bool> {
+        self.has_the_name(self.root.fs().stat(file)?.identity())
     }
 }
 

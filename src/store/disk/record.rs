@@ -47,7 +47,7 @@ const CHECKSUM: usize = 16;
 /// What kind of entry a record is. Kinds never answer for each other, even under one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Immutable: the first verified publisher wins.
     Artifact = 1,
     /// Small and replaceable: the last writer wins.

@@ -10,61 +10,13 @@ use super::{Failure, Large, Place, modified_s};
 use crate::key::Key;
 use crate::store::disk::fs::{FileKind, Fs, FsClass, Stat};
 use crate::store::disk::record::Kind;
+use crate::store::disk::usage::{Entry, Usage};
 use crate::sync::Ordering;
 
 /// A temporary file of this age belongs to nobody any more.
 const ORPHAN_S: u64 = 3600;
 /// Cleaning up is considered every time this fraction of the limit was written, on average.
 const CHECKS_PER_LIMIT: u64 = 32;
-
-/// A file that has a record's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) key: Key,
-    pub(crate) kind: Kind,
-    /// The file's length in bytes.
-    pub(crate) length: u64,
-    /// The bytes that it occupies.
-    pub(crate) allocated: u64,
-    /// When it was made or last used, to the hour, in seconds since 1970.
-    pub(crate) used_s: u64,
-}
-
-/// A number of files and the bytes that they occupy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Amount {
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Amount {
-    fn add(&mut self, stat: &Stat) {
-        self.files += 1;
-        self.bytes += stat.allocated;
-    }
-}
-
-/// What lies in the directory, or was removed from it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    pub(crate) artifacts: Amount,
-    pub(crate) notes: Amount,
-    pub(crate) temporary: Amount,
-}
-
-impl Usage {
-    fn of(&mut self, kind: Kind) -> &mut Amount {
-        match kind {
-            Kind::Artifact => &mut self.artifacts,
-            Kind::Note => &mut self.notes,
-        }
-    }
-
-    /// The bytes of everything.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.artifacts.bytes + self.notes.bytes + self.temporary.bytes
-    }
-}
 
 impl<F: Fs> Large<F> {
     /// Calls `visit` for each file that has a record's name. What vanishes meanwhile is left out; what comes

@@ -1,0 +1,202 @@
+//! A hit against a compile: functions of about 12, 200 and 5,000 instructions, through the whole of
+//! [`Engine::load`] from a store in memory, beside a plain `JITModule`.
+//!
+//! Building the CLIF and setting up the ISA are left out on both sides, and so is the verifier, which a hit
+//! does not run. Times are medians per function; ratios are of one run, alternating the two sides.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use cachelift::code::{Engine, Program, Target};
+use cachelift::config::Config;
+use cachelift::store::{Origin, Store};
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::{
+    AbiParam, Function, InstBuilder, MemFlagsData, Signature, UserExternalName, UserFuncName,
+    Value,
+    types::{F64, I64},
+};
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
+use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
+
+const FLAGS: &[(&str, &str)] = &[("enable_verifier", "false")];
+const SIZES: [(&str, usize, usize); 3] =
+    [("small", 2, 2000), ("medium", 40, 500), ("large", 1050, 20)];
+const ROUNDS: usize = 7;
+
+extern "C" fn host(a: i64, b: i64, _: i64) -> i64 {
+    a ^ b
+}
+
+fn signature(isa: &dyn TargetIsa) -> Signature {
+    let mut signature = Signature::new(isa.default_call_conv());
+    signature.params.extend([AbiParam::new(I64); 3]);
+    signature.returns.push(AbiParam::new(I64));
+    signature
+}
+
+/// A function of `steps` steps of about five instructions: arithmetic, memory, loops, calls of the host.
+fn function(isa: &dyn TargetIsa, steps: usize, seed: u64) -> Function {
+    let mut clif = Function::with_name_signature(UserFuncName::default(), signature(isa));
+    let callee = clif.declare_imported_user_function(UserExternalName::new(0, 0));
+    let mut context = FunctionBuilderContext::new();
+    let mut b = FunctionBuilder::new(&mut clif, &mut context);
+    let own = b.import_signature(signature(isa));
+    let callee = b.import_function(cranelift_codegen::ir::ExtFuncData {
+        name: cranelift_codegen::ir::ExternalName::user(callee),
+        signature: own,
+        colocated: false,
+        patchable: false,
+    });
+    let block = b.create_block();
+    b.append_block_params_for_function_params(block);
+    b.switch_to_block(block);
+    let params: Vec<Value> = b.block_params(block).to_vec();
+    let (mut x, mut y, memory) = (params[0], params[1], params[2]);
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    for step in 0..steps {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let constant = b.ins().iconst(I64, (state >> 8) as i64);
+        match state % 8 {
+            0 if step % 150 == 0 => {
+                let call = b.ins().call(callee, &[x, y, memory]);
+                x = b.inst_results(call)[0];
+            }
+            0 | 1 => {
+                let t = b.ins().imul(x, constant);
+                let u = b.ins().bxor(t, y);
+                let v = b.ins().ushr_imm(u, 7);
+                x = b.ins().iadd(v, x);
+            }
+            2 | 3 => {
+                let offset = (state >> 32 & 0x1F8) as i32;
+                let t = b.ins().load(I64, MemFlagsData::trusted(), memory, offset);
+                let u = b.ins().iadd(t, constant);
+                b.ins().store(MemFlagsData::trusted(), u, memory, offset);
+                y = b.ins().bxor(y, u);
+            }
+            4 => {
+                let f = b.ins().bitcast(F64, MemFlagsData::new(), x);
+                let g = b.ins().fadd(f, f);
+                let h = b.ins().bitcast(I64, MemFlagsData::new(), g);
+                y = b.ins().iadd(y, h);
+                x = b.ins().bxor(x, constant);
+            }
+            5 | 6 => {
+                let (then, rest) = (b.create_block(), b.create_block());
+                b.append_block_param(rest, I64);
+                let test = b.ins().icmp_imm(
+                    cranelift_codegen::ir::condcodes::IntCC::SignedLessThan,
+                    x,
+                    (state >> 40) as i64,
+                );
+                b.ins().brif(test, then, &[], rest, &[y.into()]);
+                b.switch_to_block(then);
+                let t = b.ins().isub(y, constant);
+                b.ins().jump(rest, &[t.into()]);
+                b.switch_to_block(rest);
+                y = b.block_params(rest)[0];
+            }
+            _ => {
+                let t = b.ins().band(x, constant);
+                let u = b.ins().rotl_imm(t, 11);
+                x = b.ins().iadd(u, y);
+            }
+        }
+    }
+    if steps < 10 {
+        let call = b.ins().call(callee, &[x, y, memory]);
+        x = b.inst_results(call)[0];
+    }
+    let sum = b.ins().iadd(x, y);
+    b.ins().return_(&[sum]);
+    b.seal_all_blocks();
+    b.finalize(isa.frontend_config());
+    clif
+}
+
+fn plain(target: &Target, functions: &[Function]) -> f64 {
+    let flags = cranelift_codegen::settings::Flags::clone(target.isa().flags());
+    let isa = cranelift_native::builder().unwrap().finish(flags).unwrap();
+    let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
+    builder.symbol("host", host as *const u8);
+    builder.memory_provider(Box::new(ArenaMemoryProvider::new_with_size(64 << 20).unwrap()));
+    let mut module = JITModule::new(builder);
+    let signature = signature(target.isa());
+    let declare = |module: &mut JITModule, name: &str, linkage| {
+        module.declare_function(name, linkage, &signature).unwrap()
+    };
+    assert_eq!(declare(&mut module, "host", Linkage::Import).as_u32(), 0);
+    let mut ids: Vec<FuncId> = Vec::new();
+    let mut context = Context::new();
+    let functions = functions.to_vec();
+    let start = Instant::now();
+    for (i, function) in functions.into_iter().enumerate() {
+        context.clear();
+        context.func = function;
+        ids.push(declare(&mut module, &format!("f{i}"), Linkage::Export));
+        module.define_function(ids[i], &mut context).unwrap();
+    }
+    module.finalize_definitions().unwrap();
+    black_box(module.get_finalized_function(ids[0]));
+    let time = start.elapsed().as_secs_f64();
+    // SAFETY: nothing of it is called any more.
+    unsafe { module.free_memory() };
+    time
+}
+
+fn hit(engine: &Engine, functions: &[Function]) -> f64 {
+    let functions = functions.to_vec();
+    let start = Instant::now();
+    let mut program = Program::new();
+    program.symbol("host", host as *const u8).unwrap();
+    program.declare(UserExternalName::new(0, 0), "host").unwrap();
+    for (i, function) in functions.into_iter().enumerate() {
+        program.define(&format!("f{i}"), function).unwrap();
+    }
+    let loaded = engine.load(program).unwrap();
+    black_box(loaded.function("f0").unwrap().address());
+    let time = start.elapsed().as_secs_f64();
+    assert!(loaded.units().all(|unit| unit.origin == Origin::Memory));
+    time
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+fn main() {
+    let target = Target::host_with(FLAGS).unwrap();
+    let engine = Engine::new(Store::open(Config::default()), target.clone());
+    println!(
+        "{:<8} {:>12} {:>12} {:>12} {:>8}",
+        "", "instructions", "compile us", "hit us", "ratio"
+    );
+    for (name, steps, count) in SIZES {
+        let functions: Vec<_> =
+            (0..count).map(|seed| function(target.isa(), steps, seed as u64 + 1)).collect();
+        let instructions = functions.iter().map(|f| f.dfg.num_insts()).sum::<usize>() / count;
+        let mut program = Program::new();
+        program.symbol("host", host as *const u8).unwrap();
+        program.declare(UserExternalName::new(0, 0), "host").unwrap();
+        for (i, function) in functions.iter().enumerate() {
+            program.define(&format!("f{i}"), function.clone()).unwrap();
+        }
+        drop(engine.load(program).unwrap());
+
+        let (mut compiles, mut hits) = (Vec::new(), Vec::new());
+        let scale = 1e6 / count as f64;
+        for _ in 0..ROUNDS {
+            compiles.push(plain(&target, &functions) * scale);
+            hits.push(hit(&engine, &functions) * scale);
+        }
+        let (compile, hit) = (median(compiles), median(hits));
+        let ratio = compile / hit;
+        println!("{name:<8} {instructions:>12} {compile:>12.1} {hit:>12.2} {ratio:>7.1}x");
+    }
+}

@@ -1,0 +1,44 @@
+//! CLIF in, callable memory out, and each function compiled once.
+//!
+//! ```text
+//!   Program ──► Engine::load ──► Loaded ──► Function ──► call
+//!                  │
+//!                  ├ target    for whom; everything that enters every key
+//!                  ├ compile   a function's key, and its artifact
+//!                  ├ artifact  code as bytes: symbolic references, traps, calls, frames
+//!                  ├ link      what a reference means, and when loaded code is the same
+//!                  ├ load      one executable mapping for what is not live yet
+//!                  ├ patch     relocations and stubs
+//!                  ├ handle    who keeps loaded code alive
+//!                  └ exec      executable memory: the unsafe part
+//! ```
+//!
+//! *Artifacts are shared by what they are; loaded code is not.* Every process, and every caller in a process,
+//! that wants a function's machine code gets the same artifact. Callers that bind its references to the
+//! same things share the loaded code too; all others have their own copy of it.
+
+pub mod artifact;
+mod call;
+#[cfg(feature = "cli")]
+pub mod clif;
+mod compile;
+#[cfg(test)]
+mod digest;
+mod engine;
+mod error;
+mod exec;
+pub mod guard;
+mod handle;
+mod link;
+mod load;
+mod loaded;
+mod patch;
+mod program;
+pub mod target;
+
+pub use engine::{Engine, Options};
+pub use error::{CodeError, VerifierError};
+pub use handle::{Function, TrapInfo};
+pub use loaded::{Loaded, Unit};
+pub use program::{Program, TEXT_NAMESPACE};
+pub use target::Target;

@@ -1,0 +1,172 @@
+//! From a CLIF function to its key, and from the function to its artifact.
+//!
+//! ```text
+//!   Function ─┬─ stencil ──Hash──► Stream ──blake3, keyed with the context──► unit key
+//!             │                                        └ domain, namespace, salt, environment
+//!             └─ name, table of external names: enter neither
+//! ```
+//!
+//! What Cranelift compiles is a function's *stencil*: it refers to others by their position in a table
+//! that stands outside of it. The stencil's `Hash` is what Cranelift's own cache uses too, and it skips
+//! what differs between equal functions (the order of hash maps, free lists). Its bytes are collected in a
+//! buffer and hashed at once, which is several times faster than feeding a digest in small writes.
+
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cranelift_codegen::ir::Function;
+use cranelift_codegen::ir::entities::AnyEntity;
+use cranelift_codegen::{CodegenError, Context};
+
+use super::artifact;
+use super::error::{CodeError, VerifierError};
+use super::target::Target;
+use crate::key::Key;
+
+/// The bytes that a value's `Hash` writes, the zeros in them left out.
+///
+/// Nearly all of what a function writes are small numbers in wide fields: indices in four bytes, lengths
+/// and discriminants in eight. They are written in two bytes and in one, those that do not fit after a
+/// mark that says so. What was written before always says what comes next, so two streams that were
+/// different still are; and there is half as much to hash.
+#[derive(Default)]
+pub(crate) struct Stream(Vec<u8>);
+
+impl Stream {
+    /// The key of a function in this context.
+    pub(crate) fn key(&mut self, context: &Key, function: &Function) -> Key {
+        context.derive(self.fill(function))
+    }
+
+    /// The bytes of this function, in place of those before.
+    pub(crate) fn fill(&mut self, function: &Function) -> &[u8] {
+        self.0.clear();
+        function.stencil.hash(self);
+        &self.0
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_wide_u32(&mut self, number: u32) {
+        self.0.extend_from_slice(&u16::MAX.to_le_bytes());
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_wide_usize(&mut self, number: usize) {
+        self.0.push(u8::MAX);
+        self.0.extend_from_slice(&(number as u64).to_le_bytes());
+    }
+}
+
+impl Hasher for Stream {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn write_u8(&mut self, number: u8) {
+        self.0.push(number);
+    }
+
+    #[inline]
+    fn write_u16(&mut self, number: u16) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        // All ones stands for "none" in packed options, so it is made the shortest of all: 0.
+        match number.wrapping_add(1) {
+            short @ 0..0xFFFF => self.write_u16(short as u16),
+            _ => self.write_wide_u32(number),
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    #[inline]
+    fn write_usize(&mut self, number: usize) {
+        match number {
+            0..0xFF => self.0.push(number as u8),
+            _ => self.write_wide_usize(number),
+        }
+    }
+
+    #[inline]
+    fn write_isize(&mut self, number: isize) {
+        self.write_usize(number.cast_unsigned());
+    }
+
+    fn finish(&self) -> u64 {
+        unreachable!("a stream is read as bytes")
+    }
+}
+
+/// Compiles functions, one after the other, reusing memory.
+pub(crate) struct Compiler<'a> {
+    target: &'a Target,
+    context: Context,
+}
+
+impl<'a> Compiler<'a> {
+    pub(crate) fn new(target: &'a Target) -> Self {
+        Compiler { target, context: Context::new() }
+    }
+
+    /// The artifact of `function`; `name` is what errors call it. A panic in Cranelift is an error too.
+    pub(crate) fn compile(
+        &mut self,
+        name: &str,
+        function: &Function,
+    ) -> Result<Vec<u8>, CodeError> {
+        let compiled = catch_unwind(AssertUnwindSafe(|| self.compile_or_panic(name, function)));
+        compiled.unwrap_or_else(|panic| {
+            // What a panic left behind in here is not looked at again.
+            self.context = Context::new();
+            let message = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            Err(CodeError::Panicked { function: name.into(), message: message.into() })
+        })
+    }
+
+    fn compile_or_panic(&mut self, name: &str, function: &Function) -> Result<Vec<u8>, CodeError> {
+        self.context.clear();
+        self.context.func = function.clone();
+        self.context
+            .compile(self.target.isa(), &mut Default::default())
+            .map_err(|error| explain(name, function, error.inner))?;
+        let compiled = self.context.compiled_code().expect("it has just been compiled");
+        artifact::encode(compiled, function, self.target.environment())
+            .map_err(|reason| CodeError::Unsupported { function: name.into(), reason })
+    }
+}
+
+fn explain(name: &str, function: &Function, error: CodegenError) -> CodeError {
+    let CodegenError::Verifier(errors) = error else {
+        return CodeError::Unsupported { function: name.into(), reason: error.to_string() };
+    };
+    let errors = errors
+        .0
+        .into_iter()
+        .map(|error| VerifierError {
+            instruction: error.context.or_else(|| match error.location {
+                AnyEntity::Inst(inst) if (inst.as_u32() as usize) < function.dfg.num_insts() => {
+                    Some(function.dfg.display_inst(inst).to_string())
+                }
+                _ => None,
+            }),
+            place: error.location.to_string(),
+            message: error.message,
+        })
+        .collect();
+    CodeError::Verifier { function: name.into(), errors }
+}

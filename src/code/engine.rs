@@ -1,0 +1,323 @@
+//! From programs to callable code, through the store.
+//!
+//! ```text
+//!   programs ──► unit keys ──► store.try_get_many_with ──► artifacts ──► link keys ──► live? ──► handles
+//!                                    │ compiles what is missing                         │ no
+//!                                    │                          one mapping per program ▼
+//!                                    └ shared with other processes         copy, relocate, make executable
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+
+use cranelift_codegen::ir::Function as Clif;
+
+use super::artifact::Artifact;
+use super::call;
+use super::compile::{Compiler, Stream};
+use super::error::CodeError;
+use super::handle::{Handles, TrapInfo};
+use super::load;
+use super::loaded::{Got, Loaded};
+use super::program::{Definition, Program};
+use super::target::Target;
+use crate::key::{Key, KeyBuilder, PartDigest};
+use crate::store::{Draft, Meta, Origin, Record, Store};
+use crate::sync::{self, Arc};
+
+/// The domain of the keys of functions.
+const DOMAIN: &str = "cachelift function v1";
+
+/// What is remembered with an artifact that is made. None of it changes what is loaded.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// Keep the function's CLIF as text.
+    pub keep_source: bool,
+    /// Keep a digest of each part of its key, so that a miss can be explained.
+    pub keep_parts: bool,
+}
+
+/// Compiles functions for one target, or loads them from a store. Clones share everything.
+///
+/// ```
+/// use cachelift::code::{Engine, Program, Target};
+/// use cachelift::config::Config;
+/// use cachelift::store::Store;
+/// use cranelift_codegen::ir::{
+///     AbiParam, Function, InstBuilder, Signature, UserFuncName, types::I32,
+/// };
+/// use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+///
+/// let target = Target::host()?;
+/// let mut signature = Signature::new(target.isa().default_call_conv());
+/// signature.params.push(AbiParam::new(I32));
+/// signature.returns.push(AbiParam::new(I32));
+/// let mut clif = Function::with_name_signature(UserFuncName::default(), signature);
+/// let mut context = FunctionBuilderContext::new();
+/// let mut builder = FunctionBuilder::new(&mut clif, &mut context);
+/// let block = builder.create_block();
+/// builder.append_block_params_for_function_params(block);
+/// builder.switch_to_block(block);
+/// builder.seal_block(block);
+/// let x = builder.block_params(block)[0];
+/// let next = builder.ins().iadd_imm(x, 1);
+/// builder.ins().return_(&[next]);
+/// builder.finalize(target.isa().frontend_config());
+///
+/// let engine = Engine::new(Store::open(Config::default()), target);
+/// let mut program = Program::new();
+/// program.define("next", clif)?;
+/// let loaded = engine.load(program)?;
+/// let next = loaded.function("next").unwrap();
+/// // SAFETY: that is its signature; it has no effects; `loaded` lives on.
+/// let next = unsafe { next.typed::<extern "C" fn(i32) -> i32>() };
+/// assert_eq!(next(41), 42);
+/// # Ok::<(), cachelift::code::CodeError>(())
+/// ```
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    target: Target,
+    options: Options,
+    /// What every unit key is computed in: domain, namespace, salt and environment.
+    context: Key,
+    handles: Arc<Handles>,
+}
+
+impl Engine {
+    /// An engine that keeps what it compiles in `store`.
+    pub fn new(store: Store, target: Target) -> Self {
+        Self::with_options(store, target, Options::default())
+    }
+
+    /// As [`new`](Self::new), with options.
+    pub fn with_options(store: Store, target: Target, options: Options) -> Self {
+        let context = store.key(DOMAIN).key("environment", target.environment()).finish();
+        Engine(Arc::new(Inner { store, target, options, context, handles: Arc::default() }))
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    /// The target.
+    pub fn target(&self) -> &Target {
+        &self.0.target
+    }
+
+    /// Compiles or loads a program's functions, and links them.
+    ///
+    /// Functions that are live in this engine, bound to the same callees, are not loaded anew: equal code
+    /// has one address. Fails with the first function that cannot be compiled or linked; the others are in
+    /// the store then.
+    pub fn load(&self, program: Program) -> Result<Loaded, CodeError> {
+        self.load_many(vec![program]).pop().expect("a result for each program")
+    }
+
+    /// As [`load`](Self::load) for many programs, in one go through the store: processes that start
+    /// together share the work, function by function. The results are in the order of the programs.
+    pub fn load_many(&self, programs: Vec<Program>) -> Vec<Result<Loaded, CodeError>> {
+        let jobs = programs.into_iter().map(|program| (self.clone(), program));
+        Self::load_each(jobs.collect())
+    }
+
+    /// As [`load_many`](Self::load_many), each program with an engine of its own: for targets that differ.
+    ///
+    /// The engines must be on one store; where they are not, all goes through that of the first.
+    pub fn load_each(jobs: Vec<(Engine, Program)>) -> Vec<Result<Loaded, CodeError>> {
+        let Some(store) = jobs.first().map(|(engine, _)| engine.store().clone()) else {
+            return Vec::new();
+        };
+        let (engines, mut programs): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
+        let mut stream = Stream::default();
+        let mut keys = Vec::new();
+        let mut places = Vec::new();
+        let mut trampolines = Vec::new();
+        for (number, (engine, program)) in engines.iter().zip(&mut programs).enumerate() {
+            trampolines.push(add_trampolines(program, engine.target()));
+            for (index, definition) in program.functions.iter().enumerate() {
+                keys.push(stream.key(&engine.0.context, &definition.clif));
+                places.push((number, index));
+            }
+        }
+
+        let mut compilers = Compilers::new(&engines);
+        let mut micros = vec![0; keys.len()];
+        let fetched = store.try_get_many_with(&keys, |i| {
+            let (number, index) = places[i];
+            let (engine, program) = (&engines[number], &programs[number]);
+            let start = sync::now();
+            let draft = engine.make(compilers.of(number), program, &program.functions[index]);
+            micros[i] = start.elapsed().as_micros() as u64;
+            draft
+        });
+
+        let mut fetched =
+            fetched.into_iter().zip(keys).zip(micros).map(|((result, key), micros)| {
+                result.map(|(record, origin)| Fetched { record, origin, key, micros })
+            });
+        let link = |(number, (program, trampolines)): (usize, (Program, Vec<usize>))| {
+            // All of a program's results are taken, so that the next program's come next.
+            let fetched: Vec<_> = fetched.by_ref().take(program.functions.len()).collect();
+            let fetched = fetched.into_iter().collect::<Result<_, _>>()?;
+            engines[number].link(program, trampolines, fetched, compilers.of(number))
+        };
+        programs.into_iter().zip(trampolines).enumerate().map(link).collect()
+    }
+
+    /// The trap that the instruction at this address raises, if the address is in live code and traps:
+    /// what a signal handler asks to tell a trap from a fault.
+    pub fn find_trap(&self, address: usize) -> Option<TrapInfo> {
+        self.0.handles.find_trap(address as u64)
+    }
+
+    /// How many pieces of executable memory are mapped now.
+    pub fn live_batches(&self) -> usize {
+        self.0.handles.batches()
+    }
+
+    fn make(
+        &self,
+        compiler: &mut Compiler<'_>,
+        program: &Program,
+        definition: &Definition,
+    ) -> Result<Draft, CodeError> {
+        let payload = compiler.compile(&definition.name, &definition.clif)?;
+        let options = self.0.options;
+        let meta = Meta {
+            label: format!("{}{}", definition.name, definition.clif.signature),
+            producer: concat!("cachelift ", env!("CARGO_PKG_VERSION")).into(),
+            parts: if options.keep_parts { self.parts(&definition.clif) } else { Vec::new() },
+            source: options.keep_source.then(|| program.source(definition)),
+            ..Meta::default()
+        };
+        Ok(Draft { payload, meta })
+    }
+
+    /// The parts of a function's key, one by one.
+    fn parts(&self, clif: &Clif) -> Vec<PartDigest> {
+        let config = self.0.store.config();
+        let mut parts = KeyBuilder::explained(DOMAIN);
+        parts.str("namespace", &config.namespace).str("salt", &config.salt);
+        parts.group("environment", |environment| {
+            for part in self.target().parts() {
+                environment.str(&part.name, &part.value);
+            }
+        });
+        parts.bytes("function", Stream::default().fill(clif));
+        parts.digests().to_vec()
+    }
+
+    fn link(
+        &self,
+        mut program: Program,
+        trampolines: Vec<usize>,
+        mut fetched: Vec<Fetched>,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<Loaded, CodeError> {
+        // A record that is whole but no artifact of this environment is a miss. It cannot be replaced
+        // under its key, whose first publisher wins, so what is compiled here stays here.
+        let environment = self.target().environment();
+        let mut remade = Vec::new();
+        let mut decoded = Vec::with_capacity(fetched.len());
+        for (i, fetched) in fetched.iter().enumerate() {
+            let Definition { name, clif } = &program.functions[i];
+            let references = clif.params.user_named_funcs().len();
+            let artifact = Artifact::decode(fetched.record.payload(), environment)
+                .ok()
+                .filter(|artifact| artifact.references as usize <= references);
+            if artifact.is_none() {
+                tracing::warn!(key = %fetched.key, "an unusable artifact is compiled again");
+                remade.push((i, compiler.compile(name, clif)?));
+            }
+            decoded.push(artifact);
+        }
+        for (i, bytes) in &remade {
+            decoded[*i] = Artifact::decode(bytes, environment).ok();
+        }
+        let artifacts: Vec<_> = decoded.into_iter().flatten().collect();
+        assert_eq!(artifacts.len(), fetched.len(), "what was just compiled can be decoded");
+
+        let keys: Vec<_> = fetched.iter().map(|fetched| fetched.key).collect();
+        let align = self.target().isa().function_alignment().preferred as usize;
+        let functions = load::load(&mut program, &keys, &artifacts, align, &self.0.handles)?;
+        for (i, _) in remade {
+            fetched[i].origin = Origin::Made;
+        }
+        let got = functions.into_iter().zip(fetched).map(|(function, fetched)| Got {
+            function,
+            key: fetched.key,
+            origin: fetched.origin,
+            micros: fetched.micros,
+        });
+        Ok(Loaded::new(program, got.collect(), trampolines))
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Engine({:?})", self.0.target)
+    }
+}
+
+/// A compiler per engine, for jobs that name their engines in any order.
+struct Compilers<'a> {
+    all: Vec<Compiler<'a>>,
+    /// By job.
+    which: Vec<usize>,
+}
+
+impl<'a> Compilers<'a> {
+    fn new(jobs: &'a [Engine]) -> Self {
+        let mut numbers = HashMap::new();
+        let mut compilers = Compilers { all: Vec::new(), which: Vec::with_capacity(jobs.len()) };
+        for engine in jobs {
+            let number = *numbers.entry(Arc::as_ptr(&engine.0)).or_insert_with(|| {
+                compilers.all.push(Compiler::new(engine.target()));
+                compilers.all.len() - 1
+            });
+            compilers.which.push(number);
+        }
+        compilers
+    }
+
+    fn of(&mut self, job: usize) -> &mut Compiler<'a> {
+        &mut self.all[self.which[job]]
+    }
+}
+
+/// A function's record, and how it was got.
+struct Fetched {
+    record: Record,
+    origin: Origin,
+    key: Key,
+    micros: u64,
+}
+
+/// Adds a trampoline per signature to a callable program; says which one is each function's.
+fn add_trampolines(program: &mut Program, target: &Target) -> Vec<usize> {
+    if !program.callable {
+        return Vec::new();
+    }
+    let mut by_signature = HashMap::new();
+    let mut added = Vec::new();
+    let count = program.functions.len();
+    let trampolines = program
+        .functions
+        .iter()
+        .map(|definition| {
+            let signature = &definition.clif.signature;
+            *by_signature.entry(signature).or_insert_with(|| {
+                let clif = call::trampoline(signature, target.isa());
+                added.push(Definition { name: call::trampoline_name(signature).into(), clif });
+                count + added.len() - 1
+            })
+        })
+        .collect();
+    program.functions.append(&mut added);
+    trampolines
+}

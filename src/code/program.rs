@@ -1,0 +1,226 @@
+//! What is loaded together: functions, and what the names in them mean.
+//!
+//! ```text
+//!   fn0 = u0:3   ──declare──┐
+//!   fn1 = %halve ───────────┴─► name ──► a function of the program | one loaded earlier | a host address
+//! ```
+//!
+//! CLIF refers to other functions by numbers (`u0:3`) or by text (`%halve`). Neither enters a key: text is
+//! replaced by a number when a function is defined, and numbers stand outside of what is hashed.
+
+use std::collections::HashMap;
+
+use cranelift_codegen::ir::{
+    ExternalName, Function as Clif, GlobalValueData, UserExternalName, UserExternalNameRef,
+};
+
+use super::error::CodeError;
+use super::handle::Function;
+use crate::sync::Arc;
+
+/// The namespace of external names that were text. No other name may be in it.
+pub const TEXT_NAMESPACE: u32 = u32::MAX;
+
+/// Functions to be loaded together, and what the names in them mean.
+///
+/// Definitions, declarations and links may come in any order; what is missing is noticed when the program
+/// is loaded.
+#[derive(Default)]
+pub struct Program {
+    names: HashMap<Arc<str>, u32>,
+    /// By the numbers in `names`.
+    meanings: Vec<Meaning>,
+    externals: HashMap<UserExternalName, u32>,
+    pub(crate) functions: Vec<Definition>,
+    pub(crate) callable: bool,
+}
+
+/// What a name means.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Meaning {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// The function of the program with this index.
+    Defined(usize),
+    /// A function that was loaded before.
+    Loaded(Function),
+    /// An address in this process.
+    Host(u64),
+}
+
+/// A function of a program.
+pub(crate) struct Definition {
+    pub(crate) name: Arc<str>,
+    pub(crate) clif: Clif,
+}
+
+impl Program {
+    /// A program without functions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Also makes what [`Loaded::call`](super::Loaded::call) needs: a small function per signature.
+    pub fn callable(&mut self) -> &mut Self {
+        self.callable = true;
+        self
+    }
+
+    /// Adds a function. Others refer to it by `name`; the name inside of `clif` means nothing.
+    ///
+    /// Fails if the name has a meaning already, or if the function uses the
+    /// [namespace](TEXT_NAMESPACE) that is set aside for text.
+    pub fn define(&mut self, name: &str, mut clif: Clif) -> Result<&mut Self, CodeError> {
+        if clif.params.user_named_funcs().values().any(|user| user.namespace == TEXT_NAMESPACE) {
+            let reason = format!("the namespace u{TEXT_NAMESPACE} is set aside");
+            return Err(CodeError::Unsupported { function: name.into(), reason });
+        }
+        let name = Arc::from(name);
+        self.mean(&name, Meaning::Defined(self.functions.len()))?;
+        self.replace_text(&mut clif);
+        self.functions.push(Definition { name, clif });
+        Ok(self)
+    }
+
+    /// Says which name the number `user` stands for in the CLIF of this program.
+    ///
+    /// Fails if it stands for another already.
+    pub fn declare(&mut self, user: UserExternalName, name: &str) -> Result<&mut Self, CodeError> {
+        let number = self.number(&Arc::from(name));
+        match self.externals.insert(user.clone(), number) {
+            Some(before) if before != number => {
+                Err(CodeError::Duplicate { name: user.to_string() })
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Lets `name` mean a function that is loaded. The program's code keeps it alive.
+    ///
+    /// Fails if the name has a meaning already.
+    pub fn link(&mut self, name: &str, function: &Function) -> Result<&mut Self, CodeError> {
+        self.mean(&Arc::from(name), Meaning::Loaded(function.clone()))
+    }
+
+    /// Lets `name` mean an address in this process: a function to call, or data.
+    ///
+    /// What lies there must be what the CLIF takes it for, and stay for as long as the code is loaded;
+    /// that is part of what calling the code promises. Fails if the name has a meaning already.
+    pub fn symbol(&mut self, name: &str, address: *const u8) -> Result<&mut Self, CodeError> {
+        self.mean(&Arc::from(name), Meaning::Host(address.expose_provenance() as u64))
+    }
+
+    /// What a reference in the function means.
+    pub(crate) fn resolve(&self, clif: &Clif, reference: u32) -> &Meaning {
+        let user = user_name(clif, reference);
+        let number = user.and_then(|user| match user.namespace {
+            TEXT_NAMESPACE => Some(user.index),
+            _ => self.externals.get(user).copied(),
+        });
+        number.map_or(&Meaning::Nothing, |number| &self.meanings[number as usize])
+    }
+
+    /// How CLIF writes a reference in the function.
+    pub(crate) fn spell(&self, clif: &Clif, reference: u32) -> String {
+        match user_name(clif, reference) {
+            Some(user) if user.namespace == TEXT_NAMESPACE => {
+                format!("%{}", self.text(user.index))
+            }
+            Some(user) => match self.externals.get(user) {
+                Some(number) => format!("{user} ({})", self.text(*number)),
+                None => user.to_string(),
+            },
+            None => format!("reference {reference}"),
+        }
+    }
+
+    /// The function as text, with the names that it was defined with.
+    pub(crate) fn source(&self, definition: &Definition) -> String {
+        let mut clif = definition.clif.clone();
+        let table = clif.params.user_named_funcs().clone();
+        each_name(&mut clif, |name| {
+            if let ExternalName::User(reference) = name
+                && let Some(user) = table.get(*reference)
+                && user.namespace == TEXT_NAMESPACE
+            {
+                *name = ExternalName::testcase(self.text(user.index));
+            }
+        });
+        clif.to_string()
+    }
+
+    /// The index of the function that a name means.
+    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
+        match self.meanings[*self.names.get(name)? as usize] {
+            Meaning::Defined(index) => Some(index),
+            _ => None,
+        }
+    }
+
+    fn mean(&mut self, name: &Arc<str>, meaning: Meaning) -> Result<&mut Self, CodeError> {
+        let number = self.number(name);
+        let slot = &mut self.meanings[number as usize];
+        if !matches!(slot, Meaning::Nothing) {
+            return Err(CodeError::Duplicate { name: name.to_string() });
+        }
+        *slot = meaning;
+        Ok(self)
+    }
+
+    fn number(&mut self, name: &Arc<str>) -> u32 {
+        let next = u32::try_from(self.meanings.len()).expect("fewer than 4 billion names");
+        let number = *self.names.entry(Arc::clone(name)).or_insert(next);
+        if number == next {
+            self.meanings.push(Meaning::Nothing);
+        }
+        number
+    }
+
+    /// The name with this number. For messages only: it is searched for.
+    fn text(&self, number: u32) -> &str {
+        let found = self.names.iter().find(|(_, has)| **has == number);
+        found.map_or("", |(name, _)| name)
+    }
+
+    /// Replaces names that are text by numbers, which are not hashed.
+    fn replace_text(&mut self, clif: &mut Clif) {
+        let mut found = Vec::new();
+        each_name(clif, |name| {
+            if let ExternalName::TestCase(text) = name {
+                found.push(Arc::from(String::from_utf8_lossy(text.raw())));
+            }
+        });
+        if found.is_empty() {
+            return;
+        }
+        let mut references = Vec::with_capacity(found.len());
+        for text in found {
+            let user = UserExternalName { namespace: TEXT_NAMESPACE, index: self.number(&text) };
+            references.push(clif.params.ensure_user_func_name(user));
+        }
+        let mut references = references.into_iter();
+        each_name(clif, |name| {
+            if let ExternalName::TestCase(_) = name {
+                let reference = references.next().expect("one for each text");
+                *name = ExternalName::User(reference);
+            }
+        });
+    }
+}
+
+fn user_name(clif: &Clif, reference: u32) -> Option<&UserExternalName> {
+    clif.params.user_named_funcs().get(UserExternalNameRef::from_u32(reference))
+}
+
+/// Every external name in a function, in an order that depends on nothing but the function.
+fn each_name(clif: &mut Clif, mut visit: impl FnMut(&mut ExternalName)) {
+    for function in clif.stencil.dfg.ext_funcs.values_mut() {
+        visit(&mut function.name);
+    }
+    for value in clif.stencil.global_values.values_mut() {
+        if let GlobalValueData::Symbol { name, .. } = value {
+            visit(name);
+        }
+    }
+}

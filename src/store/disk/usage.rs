@@ -1,0 +1,65 @@
+//! What lies in a cache directory, counted.
+
+use serde::Serialize;
+
+use super::fs::Stat;
+use super::record::Kind;
+use crate::key::Key;
+
+/// An entry of a cache directory, as its names and times tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Its key.
+    pub key: Key,
+    /// What kind of entry it is.
+    pub kind: Kind,
+    /// The length of its record, in bytes.
+    pub length: u64,
+    /// The bytes that it occupies on disk.
+    pub allocated: u64,
+    /// When it was made or last used, to the hour, in seconds since 1970.
+    pub used_s: u64,
+}
+
+/// A number of entries and the bytes that they occupy on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    /// How many.
+    pub entries: u64,
+    /// The bytes that they occupy.
+    pub bytes: u64,
+}
+
+impl Amount {
+    pub(crate) fn add(&mut self, stat: &Stat) {
+        self.entries += 1;
+        self.bytes += stat.allocated;
+    }
+}
+
+/// What lies in a cache directory, or was removed from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Immutable entries.
+    pub artifacts: Amount,
+    /// Replaceable entries.
+    pub notes: Amount,
+    /// Files that are being written, or were when their writer died.
+    pub temporary: Amount,
+}
+
+impl Usage {
+    pub(crate) fn of(&mut self, kind: Kind) -> &mut Amount {
+        match kind {
+            Kind::Artifact => &mut self.artifacts,
+            Kind::Note => &mut self.notes,
+        }
+    }
+
+    /// The bytes of everything.
+    pub fn bytes(&self) -> u64 {
+        self.artifacts.bytes + self.notes.bytes + self.temporary.bytes
+    }
+}

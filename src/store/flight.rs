@@ -1,0 +1,260 @@
+//! One maker per key, among threads and among processes.
+//!
+//! ```text
+//!   get(key)                                                      nobody has it in any tier
+//!    │
+//!   claim the cell ──another thread has it──► wait on the cell            cell.rs
+//!    │ leader
+//!   lease the byte ──another process has it─► look up, pause, try again   lease.rs, wait.rs
+//!    │ holder
+//!   look up again  ──it came meanwhile──────► take it
+//!    │ still missing
+//!   make and publish ► give back the lease ► settle the cell
+//! ```
+//!
+//! The order of the last four is what makes "once": a key that was looked up under the lease and is not
+//! there will not appear before the lease ends, and when it ends the value is where the next holder looks.
+//!
+//! Waiting is bounded and only ever saves work. After the deadline, without a lock file, and inside another
+//! make (which must not wait, or two threads would wait for each other) the value is made once more and the
+//! reason is told.
+
+pub(crate) mod cell;
+mod fork;
+pub(crate) mod lease;
+mod many;
+pub(crate) mod wait;
+mod walk;
+
+#[cfg(test)]
+mod fake;
+#[cfg(all(test, loom))]
+#[path = "flight/race.rs"]
+mod loom_race;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod processes;
+#[cfg(all(test, not(any(loom, shuttle))))]
+#[path = "flight/race.rs"]
+mod race;
+#[cfg(all(test, shuttle, not(loom)))]
+#[path = "flight/race.rs"]
+mod shuttle_race;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+
+use std::time::Duration;
+
+use crate::key::Key;
+use crate::store::Origin;
+use crate::store::disk::fs::Fs;
+use crate::sync::{Arc, AtomicU64, Ordering};
+
+use cell::{Claim, Flights, Leader, Waited};
+use lease::{Acquired, Lease, Leases, LockFile};
+use wait::{Backoff, Clock, Making, Patience, SystemClock, mix};
+
+/// The tiers around the flight: what it asks of them while it waits for a key, and when it has one.
+pub(crate) trait Tiers<T> {
+    /// The value of `key` and the tier that has it, without waiting for anybody.
+    fn lookup(&self, key: &Key) -> Option<(T, Origin)>;
+    /// How long it took to make `key` the last time, if anybody remembers.
+    fn cost(&self, key: &Key) -> Option<Duration>;
+}
+
+/// A value, and how it was come by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Got<T> {
+    pub(crate) value: T,
+    /// `Made`, `Waited`, or the tier where it was found without waiting.
+    pub(crate) origin: Origin,
+    /// Why it was made here although another may have been making it.
+    pub(crate) duplicate: Option<Duplicate>,
+}
+
+/// Why one value may have been made twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Duplicate {
+    /// The other maker took too long.
+    DeadlinePassed,
+    /// There is no telling what other processes do.
+    LockUnavailable,
+    /// This thread was making something else, and so could not wait.
+    Nested,
+}
+
+/// The flights of one store.
+#[derive(Debug)]
+pub(crate) struct SingleFlight<T, F: Fs, C = SystemClock> {
+    cells: Flights<T>,
+    /// `None` where no other process can see what this one makes.
+    leases: Option<Leases<F>>,
+    clock: C,
+    random: AtomicU64,
+}
+
+impl<T: Clone, F: Fs> SingleFlight<T, F> {
+    /// Flights among the threads of this process.
+    pub(crate) fn among_threads(fs: Arc<F>) -> Self {
+        Self::new(fs, None, SystemClock)
+    }
+
+    /// Flights among all processes that lock the bytes of `file`.
+    pub(crate) fn among_processes(fs: Arc<F>, file: impl LockFile<F> + 'static) -> Self {
+        Self::new(fs.clone(), Some(Leases::new(fs, file)), SystemClock)
+    }
+}
+
+impl<T: Clone, F: Fs, C: Clock> SingleFlight<T, F, C> {
+    fn new(fs: Arc<F>, leases: Option<Leases<F>>, clock: C) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = fs.random();
+        let random = AtomicU64::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
+        SingleFlight { cells: Flights::new(move || fs.process()), leases, clock, random }
+    }
+
+    /// The value of `key`, which the caller has just looked for in vain: from another thread or process
+    /// that is making it, or from `make`, which makes *and publishes* it, so that a look-up finds it.
+    ///
+    /// Fails with `make`'s own error, which nobody else sees: one of those who waited tries next. So it is
+    /// with a panic of `make`.
+    pub(crate) fn get<E>(
+        &self,
+        key: &Key,
+        tiers: &impl Tiers<T>,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Got<T>, E> {
+        let mut call = Call { flight: self, key, tiers, patience: None };
+        loop {
+            let follower = match self.cells.claim(key) {
+                Claim::Leader(leader) => return call.lead(leader, make),
+                Claim::Follower(follower) => follower,
+            };
+            match call.left(Other::Thread) {
+                Err(reason) => return call.make(Permit::without(reason), make),
+                Ok(left) => match follower.wait(left) {
+                    Waited::Value(value) => {
+                        return Ok(Got { value, origin: Origin::Waited, duplicate: None });
+                    }
+                    Waited::Abandoned | Waited::TimedOut => {}
+                },
+            }
+        }
+    }
+
+    /// Asks for the right to make the leader's key; `None` if another process is making it.
+    fn acquire<'a>(&'a self, leader: &'a Leader<'_, T>) -> Option<Permit<'a, F>> {
+        let Some(leases) = &self.leases else {
+            return Some(Permit { lease: None, duplicate: None });
+        };
+        match leases.try_acquire(leader) {
+            Acquired::Held(lease) => Some(Permit { lease: Some(lease), duplicate: None }),
+            Acquired::Unavailable => Some(Permit::without(Duplicate::LockUnavailable)),
+            Acquired::Busy => None,
+        }
+    }
+
+    /// A number that is another at each call, also in children that were forked from one parent.
+    fn random(&self) -> u64 {
+        let process = u64::from(self.cells.process()) << 32;
+        mix(self.random.fetch_add(1, Ordering::Relaxed) ^ process)
+    }
+}
+
+/// The right to make a key, held while it is made.
+#[derive(Debug)]
+struct Permit<'a, F: Fs> {
+    lease: Option<Lease<'a, F>>,
+    duplicate: Option<Duplicate>,
+}
+
+impl<F: Fs> Permit<'_, F> {
+    /// To make it no matter who else does.
+    fn without(reason: Duplicate) -> Self {
+        Permit { lease: None, duplicate: Some(reason) }
+    }
+}
+
+/// One caller's asking for one key.
+struct Call<'c, T, F: Fs, C, S> {
+    flight: &'c SingleFlight<T, F, C>,
+    key: &'c Key,
+    tiers: &'c S,
+    /// Set once the call had to wait.
+    patience: Option<Patience>,
+}
+
+impl<T: Clone, F: Fs, C: Clock, S: Tiers<T>> Call<'_, T, F, C, S> {
+    /// Waits for other processes on behalf of all threads of this one: they wait on the leader's cell.
+    fn lead<E>(
+        &mut self,
+        leader: Leader<'_, T>,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Got<T>, E> {
+        let flight = self.flight;
+        let mut backoff = None;
+        let permit = loop {
+            if let Some(permit) = flight.acquire(&leader) {
+                break permit;
+            }
+            let left = match self.left(Other::Process) {
+                Err(reason) => break Permit::without(reason),
+                Ok(left) => left,
+            };
+            let backoff = backoff.get_or_insert_with(|| Backoff::new(flight.random()));
+            flight.clock.sleep(backoff.next().min(left));
+            if let Some(got) = self.look_up() {
+                leader.finish(got.value.clone());
+                return Ok(got);
+            }
+        };
+        let got = self.make(permit, make)?;
+        leader.finish(got.value.clone());
+        Ok(got)
+    }
+
+    /// The value if it came since it was last looked for, or else made here. The permit ends here, which
+    /// is before its leader's cell is settled and after the value was published.
+    fn make<E>(
+        &self,
+        permit: Permit<'_, F>,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Got<T>, E> {
+        if let Some(got) = self.look_up() {
+            return Ok(got);
+        }
+        let _making = Making::begin();
+        Ok(Got { value: make()?, origin: Origin::Made, duplicate: permit.duplicate })
+    }
+
+    fn look_up(&self) -> Option<Got<T>> {
+        let (value, tier) = self.tiers.lookup(self.key)?;
+        let origin = if self.patience.is_some() { Origin::Waited } else { tier };
+        Some(Got { value, origin, duplicate: None })
+    }
+
+    /// How much longer to wait for another maker, or why not at all.
+    fn left(&mut self, other: Other) -> Result<Duration, Duplicate> {
+        if Making::is_nested() {
+            return Err(Duplicate::Nested);
+        }
+        let now = self.flight.clock.now();
+        let patience =
+            self.patience.get_or_insert_with(|| Patience::begin(now, self.tiers.cost(self.key)));
+        let left = match other {
+            Other::Thread => patience.left_for_thread(now),
+            Other::Process => patience.left_for_process(now),
+        };
+        if left.is_zero() { Err(Duplicate::DeadlinePassed) } else { Ok(left) }
+    }
+
+    /// Why a call that has begun to wait stops waiting, if it does.
+    fn gives_up(&mut self, other: Other) -> Option<Duplicate> {
+        self.patience.and_then(|_| self.left(other).err())
+    }
+}
+
+/// Who else is making a key.
+#[derive(Clone, Copy, Debug)]
+enum Other {
+    Thread,
+    Process,
+}

@@ -1,0 +1,56 @@
+//! State that a forked child does not share with its parent.
+//!
+//! A child has a copy of whatever its parent's threads were in the middle of, and none of those threads:
+//! claims that nobody will settle, mutexes that nobody will unlock, open files whose locks are the
+//! parent's. So such state hangs in a chain, of which a process uses the last link alone, and appends its
+//! own when the last one is not:
+//!
+//! ```text
+//!   parent 71 ──► child 84 ──► grandchild 90       each process has its own copy of the chain up to itself
+//! ```
+
+use crate::sync::OnceLock;
+
+/// A value per process.
+#[derive(Debug)]
+pub(crate) struct PerProcess<T> {
+    process: u32,
+    value: T,
+    child: OnceLock<Box<PerProcess<T>>>,
+}
+
+impl<T> PerProcess<T> {
+    pub(crate) fn new(process: u32, value: T) -> Self {
+        PerProcess { process, value, child: OnceLock::new() }
+    }
+
+    /// The value of `process`, which is the calling one. A child's first call makes it from the parent's
+    /// value, which the child will not use again.
+    pub(crate) fn get(&self, process: u32, inherit: impl FnOnce(&T) -> T) -> &T {
+        let mut last = self;
+        while let Some(child) = last.child.get() {
+            last = child;
+        }
+        // Only the last link is compared: an earlier process may be dead and its id in use again.
+        if last.process == process {
+            return &last.value;
+        }
+        &last.child.get_or_init(|| Box::new(PerProcess::new(process, inherit(&last.value)))).value
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::PerProcess;
+
+    // Mutant: compare every link instead of the last one; the grandchild then gets the first value.
+    #[test]
+    fn each_process_has_its_own_value() {
+        let chain = PerProcess::new(71, 'a');
+        assert_eq!(*chain.get(71, |_| unreachable!()), 'a');
+        assert_eq!(*chain.get(84, |&parent| char::from(parent as u8 + 1)), 'b');
+        assert_eq!(*chain.get(84, |_| unreachable!()), 'b');
+        // The first process has ended, and a grandchild got its id.
+        assert_eq!(*chain.get(71, |&parent| char::from(parent as u8 + 1)), 'c');
+    }
+}

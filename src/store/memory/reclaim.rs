@@ -1,0 +1,148 @@
+//! When memory that was unlinked may be given back.
+//!
+//! A reader holds no lock, so a node that was just taken out of its bucket may be in a reader's hands. Readers
+//! therefore hold a *guard*, and what was unlinked is *retired*: freed once every guard that existed at that
+//! moment is gone.
+//!
+//! | | a guard costs | retired memory is freed |
+//! |---|---|---|
+//! | [`Keep`] | nothing | when the table is dropped |
+//! | [`Epoch`] | 3 to 5 ns: a store and a full fence on a word of this thread | two epochs later |
+//!
+//! [`Keep`] suits tables that never remove: what they retire is the arrays they outgrew, together no larger
+//! than the one in use.
+
+use std::ptr;
+
+use crossbeam::epoch;
+
+use crate::sync::{AtomicPtr, Ordering};
+
+/// A way to give memory back.
+///
+/// # Safety
+///
+/// What [`retire`](Self::retire) was given must stay valid as long as a guard exists that was made
+/// before that call.
+pub(crate) unsafe trait Reclaim: Default + Send + Sync + 'static {
+    /// Holds back what is retired while it exists.
+    type Guard;
+
+    /// A guard; it should be dropped soon.
+    fn pin(&self) -> Self::Guard;
+
+    /// The thing at `target`.
+    ///
+    /// # Safety
+    ///
+    /// `target` is valid and unchanging, and was not yet retired when `guard` was made.
+    #[inline(always)]
+    unsafe fn get<'g, T>(&self, target: *mut T, _guard: &'g Self::Guard) -> &'g T {
+        // SAFETY: valid, and freed only once the guard is gone, by the contract of this function and of
+        // `retire`.
+        unsafe { &*target }
+    }
+
+    /// Frees the box at `target`, when that may be.
+    ///
+    /// # Safety
+    ///
+    /// `target` came from [`Box::into_raw`] and is retired once. No guard that is made after this call leads
+    /// to it.
+    unsafe fn retire<T: Send + 'static>(&self, target: *mut T, guard: &Self::Guard);
+
+    /// Lets other threads free what this one retired, instead of waiting until it has retired more.
+    fn flush(&self, _guard: &Self::Guard) {}
+}
+
+/// Frees through the epochs of crossbeam: soon, and never under a guard.
+#[derive(Debug, Default)]
+pub(crate) struct Epoch;
+
+// SAFETY: a deferred function of crossbeam-epoch runs after all guards that existed at its deferral are gone.
+unsafe impl Reclaim for Epoch {
+    type Guard = epoch::Guard;
+
+    #[inline]
+    fn pin(&self) -> epoch::Guard {
+        epoch::pin()
+    }
+
+    unsafe fn retire<T: Send + 'static>(&self, target: *mut T, guard: &epoch::Guard) {
+        // SAFETY: it runs once and when nobody can reach the box, by the caller's word; `T` may be dropped by
+        // any thread and at any time.
+        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(target))) }
+    }
+
+    fn flush(&self, guard: &epoch::Guard) {
+        guard.flush();
+    }
+}
+
+/// Frees nothing until the table is dropped; its guard is nothing at all.
+#[derive(Debug)]
+pub(crate) struct Keep {
+    kept: AtomicPtr<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    target: *mut (),
+    free: unsafe fn(*mut ()),
+    older: *mut Kept,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Keep { kept: AtomicPtr::new(ptr::null_mut()) }
+    }
+}
+
+// SAFETY: what is retired is freed by `drop`, which no guard outlives: guards are used through a table that
+// owns this value.
+unsafe impl Reclaim for Keep {
+    type Guard = ();
+
+    #[inline(always)]
+    fn pin(&self) {}
+
+    unsafe fn retire<T: Send + 'static>(&self, target: *mut T, _: &()) {
+        let kept = Box::into_raw(Box::new(Kept {
+            target: target.cast(),
+            free: free::<T>,
+            older: self.kept.load(Ordering::Relaxed),
+        }));
+        loop {
+            // SAFETY: nobody else has `kept` before it is linked.
+            let older = unsafe { (*kept).older };
+            match self.kept.compare_exchange(older, kept, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                // SAFETY: as above.
+                Err(now) => unsafe { (*kept).older = now },
+            }
+        }
+    }
+}
+
+impl Drop for Keep {
+    fn drop(&mut self) {
+        let mut next = self.kept.load(Ordering::Acquire);
+        while !next.is_null() {
+            // SAFETY: linked by `retire`, which got it from a box, and visited once.
+            let kept = unsafe { Box::from_raw(next) };
+            // SAFETY: `free` was made for the type of `target`, which was retired once.
+            unsafe { (kept.free)(kept.target) };
+            next = kept.older;
+        }
+    }
+}
+
+/// Frees a box whose type was forgotten.
+///
+/// # Safety
+///
+/// `target` came from [`Box::into_raw`] for a `T`, and is not used again.
+pub(super) unsafe fn free<T>(target: *mut ()) {
+    // SAFETY: the caller's word.
+    drop(unsafe { Box::from_raw(target.cast::<T>()) });
+}

@@ -1,0 +1,383 @@
+//! The tiers put together: what is asked of which, in which order, and what is counted.
+//!
+//! ```text
+//!   look up    memory ► directory ► base directory      what is found below is kept above
+//!   publish    directory (first wins) ► memory          what cannot be published is kept in memory
+//! ```
+//!
+//! Nothing a directory does reaches a caller of `try_get_with`: it is counted, logged once per reason, and ends
+//! in a make.
+
+use std::time::Duration;
+
+use super::disk::fs::Fs;
+use super::disk::fs::real::RealFs;
+use super::disk::large::{Failure, Found, Large, Lookup, Put, Replace};
+use super::disk::lock::{self, LockFile};
+use super::disk::record::Kind;
+use super::disk::root::Root;
+use super::disk::trust::Purpose;
+use super::disk::usage::{Entry, Usage};
+use super::flight::{Duplicate, Got, SingleFlight};
+use super::memory::Memory;
+use super::record::{Draft, Origin, Published, Record};
+use super::status::{Inspection, Status};
+use crate::config::{Config, Mode};
+use crate::error::StoreError;
+use crate::key::{Key, KeyBuilder};
+use crate::stats::{Counters, Stats};
+use crate::sync::{self, Arc};
+
+/// The longest note.
+const MAX_NOTE: usize = 1 << 20;
+
+/// A directory and its records.
+struct Directory<F: Fs> {
+    root: Arc<Root<F>>,
+    records: Large<F>,
+}
+
+/// Everything behind a [`Store`](super::Store).
+pub(super) struct Tiers<F: Fs> {
+    config: Config,
+    status: Status,
+    counters: Counters,
+    memory: Memory<Record>,
+    /// Notes of this process alone, where there is no directory to keep them in.
+    notes: Memory<Arc<Vec<u8>>>,
+    flight: SingleFlight<Record, F>,
+    dir: Option<Directory<F>>,
+    /// Whether the directory may be written.
+    writes: bool,
+    base: Option<Directory<F>>,
+    process: u32,
+}
+
+impl Tiers<RealFs> {
+    pub(super) fn open(config: Config) -> Self {
+        Self::open_on(RealFs, config)
+    }
+}
+
+impl<F: Fs + Clone> Tiers<F> {
+    /// Opens the tiers on this file system.
+    pub(super) fn open_on(fs: F, config: Config) -> Self {
+        let counters = Counters::default();
+        let open = |path: &std::path::Path, purpose, max_size| {
+            Root::open(fs.clone(), path, purpose)
+                .map(|root| Directory { records: Large::new(root.clone(), max_size), root })
+        };
+        let (dir, status) = match (config.mode, &config.dir) {
+            (Mode::Off, _) => (None, memory_only("the mode is off")),
+            (_, None) => (None, memory_only("no directory is known: set CACHELIFT_DIR or HOME")),
+            (mode, Some(path)) => {
+                let read_only = mode == Mode::ReadOnly;
+                let purpose = if read_only { Purpose::CacheReadOnly } else { Purpose::Cache };
+                match open(path, purpose, config.max_size) {
+                    Ok(dir) => {
+                        let read_only = !dir.root.held().writable;
+                        let path = dir.root.path().to_owned();
+                        (Some(dir), Status::Disk { dir: path, read_only })
+                    }
+                    Err(refusal) => {
+                        counters.reason(refusal.cause.reason().name(), &refusal);
+                        (None, memory_only(refusal.to_string()))
+                    }
+                }
+            }
+        };
+        let base = config.base_dir.as_deref().filter(|_| config.mode != Mode::Off);
+        let base = base.and_then(|path| match open(path, Purpose::Base, config.max_size) {
+            Ok(base) => Some(base),
+            Err(refusal) => {
+                counters.reason(refusal.cause.reason().name(), &refusal);
+                None
+            }
+        });
+        let writes = matches!(status, Status::Disk { read_only: false, .. });
+        // Who finds nothing that others made has no reason to wait for them.
+        let flight = match &dir {
+            Some(dir) if writes && config.mode == Mode::ReadWrite => SingleFlight::among_processes(
+                Arc::new(fs.clone()),
+                LockFile::new(dir.root.clone(), lock::FLIGHT),
+            ),
+            _ => SingleFlight::among_threads(Arc::new(fs.clone())),
+        };
+        Tiers {
+            memory: Memory::new(config.memory_size),
+            notes: Memory::new(config.memory_size / 16),
+            process: fs.process(),
+            config,
+            status,
+            counters,
+            flight,
+            dir,
+            writes,
+            base,
+        }
+    }
+}
+
+impl<F: Fs> Tiers<F> {
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(super) fn status(&self) -> &Status {
+        &self.status
+    }
+
+    pub(super) fn seed(&self, mut parts: KeyBuilder) -> KeyBuilder {
+        parts.str("namespace", &self.config.namespace).str("salt", &self.config.salt);
+        parts
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Record> {
+        match self.look_up(key) {
+            Some((record, origin)) => {
+                self.counters.answered(origin);
+                Some(record)
+            }
+            None => {
+                self.counters.missed();
+                None
+            }
+        }
+    }
+
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        self.memory.get_with(key, |_| ()).is_some()
+            || self.read_dirs().any(|dir| dir.records.contains(key))
+    }
+
+    pub(super) fn put(&self, key: &Key, draft: Draft) -> Result<Published, StoreError> {
+        let size = draft.payload.len();
+        let Some(record) = Record::encode(key, Kind::Artifact, &dated(draft, Duration::ZERO))
+        else {
+            return Err(StoreError::TooLarge(size));
+        };
+        let result = self.publish(key, &record);
+        match &result {
+            Ok(Published::Existing(theirs)) => self.keep(key, theirs.clone()),
+            _ => self.keep(key, record),
+        };
+        result
+    }
+
+    pub(super) fn try_get_with<E>(
+        &self,
+        key: &Key,
+        make: impl FnOnce() -> Result<Draft, E>,
+    ) -> Result<(Record, Origin), E> {
+        if let Some((record, origin)) = self.look_up(key) {
+            self.counters.answered(origin);
+            return Ok((record, origin));
+        }
+        let began = sync::now();
+        let got = self.flight.get(key, self, || self.make(key, make))?;
+        if got.origin == Origin::Waited {
+            self.counters.waited_for(began.elapsed());
+        }
+        Ok(self.settle(got))
+    }
+
+    pub(super) fn try_get_many_with<E>(
+        &self,
+        keys: &[Key],
+        mut make: impl FnMut(usize) -> Result<Draft, E>,
+    ) -> Vec<Result<(Record, Origin), E>> {
+        self.flight
+            .get_many(keys, self, |place| self.make(&keys[place], || make(place)))
+            .into_iter()
+            .map(|result| result.map(|got| self.settle(got)))
+            .collect()
+    }
+
+    pub(super) fn note(&self, key: &Key) -> Option<Vec<u8>> {
+        if self.dir.is_none() || self.config.mode == Mode::Refresh {
+            return self.notes.get(key).map(|note| note.to_vec());
+        }
+        self.read_dirs().find_map(|dir| match dir.records.note(key) {
+            Lookup::Hit(found) => Some(found.bytes[found.layout.payload].to_vec()),
+            Lookup::Miss(_) => None,
+        })
+    }
+
+    pub(super) fn set_note(&self, key: &Key, bytes: &[u8]) -> Result<(), StoreError> {
+        if bytes.len() > MAX_NOTE {
+            return Err(StoreError::TooLarge(bytes.len()));
+        }
+        if self.dir.is_none() || self.config.mode == Mode::Refresh {
+            self.notes.replace(key, Arc::new(bytes.to_vec()), bytes.len() as u64);
+        }
+        let draft = dated(Draft::new(bytes.to_vec()), Duration::ZERO);
+        let record = Record::encode(key, Kind::Note, &draft).expect("a note is short");
+        match self.writable() {
+            Some(dir) => dir.records.set_note(key, record.bytes()).map_err(error),
+            None if self.dir.is_none() => Ok(()),
+            None => Err(self.unavailable()),
+        }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let mut stats = self.counters.snapshot();
+        for dir in self.dir.iter().chain(&self.base) {
+            for (reason, count) in dir.root.counters().met() {
+                *stats.reasons.entry(reason.name()).or_default() += count;
+            }
+        }
+        stats.reasons.remove("absent");
+        if self.memory.evictions() > 0 {
+            stats.reasons.insert("evicted-from-memory", self.memory.evictions());
+        }
+        stats
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        self.dir.as_ref().map(|dir| dir.records.usage()).unwrap_or_default()
+    }
+
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        if let Some(dir) = &self.dir {
+            dir.records.for_each(|entry| entries.push(entry));
+        }
+        entries
+    }
+
+    pub(super) fn inspect(&self, key: &Key) -> Option<Inspection> {
+        let (record, origin) = self.look_up(key)?;
+        let record_bytes = record.bytes().len();
+        Some(Inspection { record, origin, record_bytes })
+    }
+
+    pub(super) fn clear(&self) -> Result<Usage, StoreError> {
+        self.memory.clear();
+        self.notes.clear();
+        let dir = self.writable().ok_or_else(|| self.unavailable())?;
+        dir.records.clear().map_err(error)
+    }
+
+    /// The directories to read, the nearer one first: none where everything is to be made anew.
+    fn read_dirs(&self) -> impl Iterator<Item = &Directory<F>> {
+        let reads = self.config.mode != Mode::Refresh;
+        self.dir.iter().chain(&self.base).filter(move |_| reads)
+    }
+
+    fn writable(&self) -> Option<&Directory<F>> {
+        self.dir.as_ref().filter(|_| self.writes)
+    }
+
+    fn unavailable(&self) -> StoreError {
+        StoreError::Unavailable(self.status.to_string())
+    }
+
+    fn look_up(&self, key: &Key) -> Option<(Record, Origin)> {
+        if let Some(record) = self.memory.get(key) {
+            return Some((record, Origin::Memory));
+        }
+        self.read_dirs().find_map(|dir| match dir.records.get(key) {
+            Lookup::Hit(found) => Some((self.keep(key, verified(found)), Origin::Disk)),
+            Lookup::Miss(_) => None,
+        })
+    }
+
+    /// Keeps a record in memory, and gives back the one that is there then.
+    fn keep(&self, key: &Key, record: Record) -> Record {
+        let weight = record.bytes().len() as u64;
+        self.memory.insert(key, record, weight)
+    }
+
+    fn make<E>(&self, key: &Key, make: impl FnOnce() -> Result<Draft, E>) -> Result<Record, E> {
+        let began = sync::now();
+        let draft = make();
+        let cost = began.elapsed();
+        self.counters.made_in(cost);
+        let draft = dated(draft?, cost);
+        let Some(record) = Record::encode(key, Kind::Artifact, &draft) else {
+            self.counters.reason("too-large", "a payload is over 256 MiB");
+            return Ok(self.keep(key, Record::unpublished(draft)));
+        };
+        match self.publish(key, &record) {
+            // It was made twice; one of the two is everybody's.
+            Ok(Published::Existing(theirs)) => Ok(self.keep(key, theirs)),
+            // The directory has counted why it was not published.
+            Ok(Published::New(_)) | Err(_) => Ok(self.keep(key, record)),
+        }
+    }
+
+    fn publish(&self, key: &Key, record: &Record) -> Result<Published, StoreError> {
+        let dir = self.writable().ok_or_else(|| self.unavailable())?;
+        let replace = match self.config.mode {
+            Mode::Refresh => Replace::Always,
+            _ => Replace::Damaged,
+        };
+        match dir.records.put(key, record.bytes(), replace).map_err(error)? {
+            Put::New => {
+                self.counters.published();
+                Ok(Published::New(record.clone()))
+            }
+            Put::Existing(found) => Ok(Published::Existing(verified(found))),
+        }
+    }
+
+    fn settle(&self, got: Got<Record>) -> (Record, Origin) {
+        self.counters.answered(got.origin);
+        if let Some(duplicate) = got.duplicate {
+            self.counters.reason(
+                match duplicate {
+                    Duplicate::DeadlinePassed => "deadline-passed",
+                    Duplicate::LockUnavailable => "lock-unavailable",
+                    Duplicate::Nested => "nested",
+                },
+                "made here although another may have made it too",
+            );
+        }
+        (got.value, got.origin)
+    }
+}
+
+impl<F: Fs> super::flight::Tiers<Record> for Tiers<F> {
+    fn lookup(&self, key: &Key) -> Option<(Record, Origin)> {
+        self.look_up(key)
+    }
+
+    fn cost(&self, _key: &Key) -> Option<Duration> {
+        None
+    }
+}
+
+impl<F: Fs> Drop for Tiers<F> {
+    fn drop(&mut self) {
+        // A forked child would tell its parent's counts again.
+        if let (Some(file), true) = (&self.config.stats, self.process == std::process::id()) {
+            self.stats().append_to(file);
+        }
+    }
+}
+
+fn verified(found: Found) -> Record {
+    Record::verified(found.bytes, found.layout)
+}
+
+fn memory_only(reason: impl Into<String>) -> Status {
+    Status::MemoryOnly { reason: reason.into() }
+}
+
+fn error(failure: Failure) -> StoreError {
+    StoreError::Io {
+        action: failure.doing.into(),
+        source: failure.source.unwrap_or_else(|| std::io::Error::other(failure.reason.name())),
+    }
+}
+
+/// The draft with its time and cost filled in.
+fn dated(mut draft: Draft, cost: Duration) -> Draft {
+    if draft.meta.created_s == 0 {
+        draft.meta.created_s = sync::unix_seconds();
+    }
+    if draft.meta.cost_us == 0 {
+        draft.meta.cost_us = crate::stats::micros(cost);
+    }
+    draft
+}

@@ -1,0 +1,381 @@
+//! Whole files of CLIF through the command and one cache directory: what a second process finds, how
+//! processes share the work, and what damage to the files does.
+//!
+//! The files are Cranelift's own run tests, which are not part of this crate: `CACHELIFT_CONFORMANCE_DIR`
+//! names a folder that has them somewhere below. Without it the tests that need them say so and check
+//! nothing; under `CI` they fail.
+
+#![cfg(feature = "cli")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A cache directory of its own for each test.
+struct Cache(TempDir);
+
+impl Cache {
+    fn new() -> Self {
+        Cache(tempfile::tempdir().unwrap())
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.0.path().join("cache")
+    }
+
+    /// `cachelift run` of these files, not started yet.
+    fn command(&self, files: &[PathBuf]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cachelift"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("CACHELIFT_") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .args(["run", "--summary", "json"])
+            .args(files)
+            .env("CACHELIFT_DIR", self.dir())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, files: &[PathBuf]) -> Run {
+        Run::of(self.command(files).spawn().unwrap())
+    }
+
+    /// All files below the directory, with what is in them.
+    fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        below(&self.dir()).into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    }
+
+    /// The files that hold records.
+    fn records(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let is_record = |bytes: &[u8]| bytes.starts_with(b"CLR\x01");
+        self.files().into_iter().filter(|(_, bytes)| is_record(bytes)).collect()
+    }
+}
+
+/// What a process did.
+#[derive(Debug)]
+struct Run {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+    counts: Value,
+}
+
+impl Run {
+    /// Waits for a process to end.
+    #[track_caller]
+    fn of(child: Child) -> Self {
+        let output = child.wait_with_output().unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let last = stderr.lines().last().unwrap_or_default();
+        let Ok(summary) = serde_json::from_str::<Value>(last) else {
+            panic!("no summary: {}\n{stdout}{stderr}", output.status)
+        };
+        let counts = summary["counts"].clone();
+        Run { code: output.status.code(), stdout, stderr, counts }
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.counts[name].as_u64().unwrap()
+    }
+
+    /// How many functions came from this process's own memory, because they are equal to another.
+    fn equal(&self) -> u64 {
+        self.count("memory")
+    }
+
+    /// Checks that every run line passed, and gives how many there were.
+    #[track_caller]
+    fn passed(&self) -> u64 {
+        assert_eq!(
+            (self.code, self.count("failed")),
+            (Some(0), 0),
+            "{}{}",
+            self.stdout,
+            self.stderr
+        );
+        assert!(self.count("passed") > 0, "nothing was run");
+        self.count("passed")
+    }
+
+    /// Checks that nothing was compiled, here or elsewhere meanwhile.
+    #[track_caller]
+    fn made_nothing(&self) {
+        assert_eq!((self.count("made"), self.count("waited")), (0, 0), "{}", self.counts);
+    }
+}
+
+/// The files below a folder, in order.
+fn below(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let entry = entry.unwrap();
+            match entry.file_type().unwrap() {
+                kind if kind.is_dir() => folders.push(entry.path()),
+                kind if kind.is_file() => files.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// The files to run; `None` if nobody says where they are.
+fn corpus() -> Option<Vec<PathBuf>> {
+    const VARIABLE: &str = "CACHELIFT_CONFORMANCE_DIR";
+    let Some(dir) = std::env::var_os(VARIABLE).filter(|dir| !dir.is_empty()) else {
+        assert!(std::env::var_os("CI").is_none(), "{VARIABLE} is not set");
+        eprintln!("skipped: {VARIABLE} does not say where the files are");
+        return None;
+    };
+    let dir = fs::canonicalize(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    let mut files = below(&dir);
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "clif"));
+    assert!(!files.is_empty(), "no .clif file below {}", dir.display());
+    Some(files)
+}
+
+/// Cold, in a second process, and with the functions of each file declared last to first.
+#[test]
+fn a_second_process_finds_all_that_the_first_made() {
+    let Some(files) = corpus() else { return };
+    let cache = Cache::new();
+    let cold = cache.run(&files);
+    let passed = cold.passed();
+    assert!(cold.count("made") > 0);
+    assert_eq!(cold.count("disk") + cold.count("waited"), 0, "{}", cold.counts);
+
+    let warm = cache.run(&files);
+    assert_eq!(warm.passed(), passed);
+    warm.made_nothing();
+    assert_eq!((warm.count("disk"), warm.equal()), (cold.count("made"), cold.equal()));
+
+    let mut command = cache.command(&files);
+    let reversed = Run::of(command.arg("--declare-in-reverse").spawn().unwrap());
+    assert_eq!(reversed.passed(), passed);
+    reversed.made_nothing();
+    assert_eq!(reversed.count("disk"), cold.count("made"));
+}
+
+/// Together, processes make each function once, in whichever order they have the files.
+#[test]
+fn processes_share_the_work() {
+    let Some(files) = corpus() else { return };
+    let alone = Cache::new().run(&files);
+    let (passed, distinct) = (alone.passed(), alone.count("made"));
+    let backwards: Vec<_> = files.iter().rev().cloned().collect();
+    for orders in [
+        vec![&files, &files],
+        vec![&files, &backwards],
+        vec![&files, &backwards, &files, &backwards],
+        vec![&files; 4],
+    ] {
+        let cache = Cache::new();
+        let started: Vec<_> =
+            orders.iter().map(|files| cache.command(files).spawn().unwrap()).collect();
+        let runs: Vec<_> = started.into_iter().map(Run::of).collect();
+        let made: Vec<_> = runs.iter().map(|run| run.count("made")).collect();
+        assert_eq!(made.iter().sum::<u64>(), distinct, "{made:?}");
+        for run in &runs {
+            assert_eq!(run.passed(), passed);
+        }
+    }
+}
+
+/// A few functions whose code has every section that code can have: calls, traps, constants, a frame.
+const SMALL: &str = "\
+test run
+set opt_level=speed
+target x86_64
+function %third(i32, i32) -> i32 {
+block0(v0: i32, v1: i32):
+    v2 = iconst.i32 3
+    v3 = sdiv v0, v1
+    v4 = sdiv v3, v2
+    return v4
+}
+; run: %third(18, 2) == 3
+function %all(i32) -> i32, f64 {
+    ss0 = explicit_slot 64
+    fn0 = %third(i32, i32) -> i32
+    fn1 = %FloorF64(f64) -> f64
+block0(v0: i32):
+    v1 = call fn0(v0, v0)
+    v2 = call fn0(v0, v1)
+    v3 = f64const 0x1.8p3
+    v4 = call fn1(v3)
+    v5 = stack_addr.i64 ss0
+    store v4, v5+8
+    v6 = load.f64 v5+8
+    return v1, v6
+block1:
+    trap user1
+}
+; run: %third(36, 2) == 6
+; run: %third(-36, 2) == -6
+";
+
+fn small(folder: &TempDir) -> Vec<PathBuf> {
+    let path = folder.path().join("small.clif");
+    fs::write(&path, SMALL).unwrap();
+    vec![path]
+}
+
+/// Runs the file with each record damaged by `damages`, and checks each time that all is well and the
+/// record replaced. Returns how many times that was.
+fn survive(damages: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> usize {
+    let folder = tempfile::tempdir().unwrap();
+    let files = small(&folder);
+    let cache = Cache::new();
+    let passed = cache.run(&files).passed();
+    let records = cache.records();
+    assert!(records.len() >= 2, "{:?}", cache.files().keys());
+    let mut times = 0;
+    for (path, whole) in &records {
+        for damaged in damages(whole) {
+            fs::write(path, &damaged).unwrap();
+            let run = cache.run(&files);
+            assert_eq!(run.passed(), passed);
+            let now = fs::read(path).unwrap();
+            assert!(now != damaged, "{}: {} bytes, not replaced", path.display(), damaged.len());
+            times += 1;
+        }
+        let run = cache.run(&files);
+        assert_eq!(run.passed(), passed);
+        run.made_nothing();
+    }
+    times
+}
+
+/// A flipped bit is never served, wherever it is: in the header every byte, beyond it a part that is
+/// small enough to be tried and large enough to hit every section.
+#[test]
+fn a_flipped_bit_is_a_miss_and_is_healed() {
+    let times = survive(|whole| {
+        let header = 0..whole.len().min(192);
+        let beyond = (header.end..whole.len()).step_by(7);
+        let end = whole.len().saturating_sub(16)..whole.len();
+        let places = header.chain(beyond).chain(end);
+        places
+            .map(|at| {
+                let mut damaged = whole.to_vec();
+                damaged[at] ^= 1 << (at % 8);
+                damaged
+            })
+            .collect()
+    });
+    assert!(times > 400, "{times}");
+}
+
+/// Nor is a record that ends early, or goes on too long.
+#[test]
+fn a_cut_record_is_a_miss_and_is_healed() {
+    let times = survive(|whole| {
+        let mut lengths: Vec<_> = (0..whole.len()).step_by(29).collect();
+        lengths.extend([1, 127, 128, 129, whole.len() - 8, whole.len() - 1]);
+        lengths.into_iter().map(|length| whole[..length].to_vec()).collect()
+    });
+    assert!(times > 50, "{times}");
+}
+
+/// Records of other functions under this one's name are not served.
+#[test]
+fn exchanged_records_are_misses() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = small(&folder);
+    let cache = Cache::new();
+    let passed = cache.run(&files).passed();
+    let records = cache.records();
+    let paths: Vec<_> = records.keys().collect();
+    for (path, other) in paths.iter().zip(paths.iter().cycle().skip(1)) {
+        fs::write(path, &records[*other]).unwrap();
+    }
+    assert_eq!(cache.run(&files).passed(), passed);
+    let run = cache.run(&files);
+    assert_eq!(run.passed(), passed);
+    run.made_nothing();
+}
+
+/// Where the file lies, how it is called, from where, by whom: none of it is in a key.
+#[test]
+fn keys_depend_on_the_code_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let files = small(&folder);
+    let cache = Cache::new();
+    let passed = cache.run(&files).passed();
+
+    let elsewhere = other.path().join("renamed.clif");
+    fs::write(&elsewhere, format!("; a remark\n{}", SMALL.replace("%third", "%one_third")))
+        .unwrap();
+    let relative = || vec![PathBuf::from("renamed.clif")];
+    let mut commands = [cache.command(&relative()), cache.command(&[elsewhere])];
+    commands[0].current_dir(other.path());
+    commands[1].current_dir("/").env_clear().env("CACHELIFT_DIR", cache.dir());
+    commands[1].env("HOME", other.path()).env("LANG", "tlh").env("UNRELATED", "1");
+    for command in &mut commands {
+        let run = Run::of(command.spawn().unwrap());
+        assert_eq!(run.passed(), passed);
+        run.made_nothing();
+    }
+}
+
+/// Namespace and salt enter the key, and so do the settings that a file asks for.
+#[test]
+fn what_must_not_be_shared_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = small(&folder);
+    let cache = Cache::new();
+    let made = cache.run(&files).count("made");
+    for (name, value) in [("CACHELIFT_NAMESPACE", "other"), ("CACHELIFT_SALT", "2")] {
+        let run = |value| Run::of(cache.command(&files).env(name, value).spawn().unwrap());
+        assert_eq!(run(value).count("made"), made, "{name}");
+        run(value).made_nothing();
+    }
+    fs::write(&files[0], SMALL.replace("opt_level=speed", "opt_level=none")).unwrap();
+    assert_eq!(cache.run(&files).count("made"), made);
+    fs::write(&files[0], SMALL.replace("iconst.i32 3", "iconst.i32 4")).unwrap();
+    assert_eq!(cache.run(&files).count("made"), 1, "only one function changed");
+}
+
+/// What each mode does with the directory.
+#[test]
+fn modes_do_as_they_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = small(&folder);
+    let cache = Cache::new();
+    let run = |mode| Run::of(cache.command(&files).env("CACHELIFT_MODE", mode).spawn().unwrap());
+
+    for mode in ["off", "read-only"] {
+        let run = run(mode);
+        run.passed();
+        assert!(run.count("made") > 0);
+        assert!(!cache.dir().exists(), "{mode} made the directory");
+    }
+    let made = run("read-write").count("made");
+    let before = cache.files();
+    for mode in ["off", "read-only"] {
+        let run = run(mode);
+        run.passed();
+        assert_eq!(run.count("made"), if mode == "off" { made } else { 0 }, "{mode}");
+        assert_eq!(cache.files(), before, "{mode} wrote");
+    }
+    let refreshed = run("refresh");
+    refreshed.passed();
+    assert_eq!(refreshed.count("made"), made, "all is made anew");
+    assert_ne!(cache.records(), BTreeMap::new());
+    run("read-write").made_nothing();
+}

@@ -1,0 +1,7 @@
+//! Promises of the store as its users see it, one module each, in one binary.
+
+mod child;
+mod directory;
+mod environment;
+mod modes;
+mod sharing;
