@@ -454,3 +454,6 @@ struct Place<'a, H> {
 fn modified_s(stat: &Stat) -> u64 {
     u64::try_from(stat.modified_ns / 1_000_000_000).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;
