@@ -14,6 +14,7 @@ use crate::store::disk::testing::{
     succeed, succeeded, test_path,
 };
 use crate::store::disk::trust::{Purpose, SPACE};
+use crate::store::disk::usage::Usage;
 
 const LIMIT: u64 = 1 << 30;
 
