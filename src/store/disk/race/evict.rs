@@ -83,6 +83,6 @@ fn overflow_of_the_living(run: &Run) {
     cache.fs().sleep(std::time::Duration::from_secs(2 * 3600));
     cache.large.clean();
     let usage = cache.large.usage();
-    assert!(usage.bytes() <= 2 * BLOCK && usage.temporary.files == 0, "I13: {usage:?}");
+    assert!(usage.bytes() <= 2 * BLOCK && usage.temporary.entries == 0, "I13: {usage:?}");
     Cache::proves_usable(run.world(), &oracle, &[key(0)]);
 }
