@@ -18,8 +18,11 @@ use crate::sync::{self, Arc, AtomicBool, Mutex, Ordering};
 macro_rules! not_of_flight {
     ($handle:ty) => {
         not_of_flight! {
-            open_root(&std::path::Path) -> $handle;
-            make_root(&std::path::Path) -> ();
+            root() -> $handle;
+            walk(&$handle, &str) -> $handle;
+            read_link(&$handle, &str) -> String;
+            writable(&$handle) -> bool;
+            read_new(&$handle, usize, u64) -> Vec<u8>;
             open_dir(&$handle, &str) -> $handle;
             make_dir(&$handle, &str) -> ();
             open(&$handle, &str, $crate::store::disk::fs::Access) -> $handle;
