@@ -156,7 +156,13 @@ impl<F: Fs> Tiers<F> {
         else {
             return Err(StoreError::TooLarge(size));
         };
-        let result = self.publish(key, &record);
+        let result = match &self.dir {
+            Some(_) => self.publish(key, &record),
+            None => Ok(match self.memory.get(key) {
+                Some(theirs) => Published::Existing(theirs),
+                None => Published::New(record.clone()),
+            }),
+        };
         match &result {
             Ok(Published::Existing(theirs)) => self.keep(key, theirs.clone()),
             _ => self.keep(key, record),
