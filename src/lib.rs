@@ -10,7 +10,6 @@ compile_error!(
 pub mod config;
 pub mod error;
 pub mod key;
+mod race;
 pub mod store;
 mod sync;
-#[cfg(test)]
-mod testing;
