@@ -18,8 +18,9 @@ pub mod error;
 pub mod fuzzing;
 pub mod key;
 mod race;
+<<<<<<< HEAD
 pub mod stats;
+=======
+>>>>>>> flight
 pub mod store;
 mod sync;
-#[cfg(test)]
-mod testing;
