@@ -8,5 +8,5 @@ pub(crate) mod reason;
 pub(crate) mod record;
 pub(crate) mod root;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub(crate) mod trust;

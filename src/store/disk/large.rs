@@ -332,7 +332,6 @@ impl<F: Fs> Large<F> {
         };
         let failure = match done {
             Ok(put) => {
-                self.failed_s.store(0, Ordering::Relaxed);
                 if matches!(put, Put::New) {
                     self.consider_cleaning(record.len() as u64);
                 }
