@@ -1,5 +1,19 @@
 //! The tier in the cache directory.
-#![allow(dead_code)]
+//!
+//! ```text
+//!   large     one file per record            lock      eternal lock files
+//!      │                                       │
+//!      └──────────────► root ◄────────────────┘       the directory, held and found again
+//!                         │
+//!                       trust                          whether it may be used
+//!                         │
+//!   record              fs ── real                     bytes; file operations
+//! ```
+//!
+//! Failures of this tier are values with a `Reason`, counted where they are met. None of them is more than a
+//! miss, or a record that is not published.
+#![doc = include_str!("disk/FORMAT.md")]
+#![allow(dead_code, reason = "the store is not yet assembled on top")]
 
 pub(crate) mod fs;
 pub(crate) mod large;

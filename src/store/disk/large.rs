@@ -17,7 +17,7 @@
 //! record that is not published, with a [`Reason`] that was counted here.
 
 mod name;
-mod sweep;
+pub(crate) mod sweep;
 
 use std::fmt;
 use std::io;
@@ -32,7 +32,6 @@ use crate::key::Key;
 use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering};
 
 use name::{Name, TEMPORARY};
-pub(crate) use sweep::{Amount, Entry, Usage};
 
 /// Recency is kept to the hour, in a file's modification time.
 const RECENCY_S: u64 = 3600;

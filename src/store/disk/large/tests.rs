@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::io::Errno;
 
+use super::sweep::Usage;
 use super::*;
 use crate::store::disk::fs::real::RealFs;
 use crate::store::disk::testing::{
@@ -607,19 +608,19 @@ fn a_full_disk_is_left_alone_for_a_minute() {
     faulty.pass(BACK_OFF_S - 1);
     assert_eq!(put(&large, 2, b"two"), Err(Reason::BackingOff));
     faulty.pass(1);
-    assert_eq!(put(&large, 2, b"two").unwrap().1, true);
+    assert!(put(&large, 2, b"two").unwrap().1);
     // An error that says nothing of the next time costs no rest.
     faulty.fail_all(&["write_all_at"], Errno::MFILE);
     assert_eq!(put(&large, 3, b"three"), Err(Reason::TooManyFiles));
     faulty.heal();
-    assert_eq!(put(&large, 3, b"three").unwrap().1, true);
+    assert!(put(&large, 3, b"three").unwrap().1);
     // A clock set back ends it.
     faulty.pass(10_000);
     faulty.fail_all(&["write_all_at"], Errno::DQUOT);
     assert_eq!(put(&large, 4, b"four"), Err(Reason::Quota));
     faulty.heal();
     faulty.pass(10_000u64.wrapping_neg());
-    assert_eq!(put(&large, 4, b"four").unwrap().1, true);
+    assert!(put(&large, 4, b"four").unwrap().1);
     let failure = large.refusal(Reason::BackingOff, "publishing a record");
     assert_eq!(failure.to_string(), "publishing a record: backing-off");
 }
@@ -1025,7 +1026,7 @@ fn full_noexec_and_read_only_mounts_and_overlays() {
         let large = open_in(&merged);
         assert_eq!(get(&large, 1).unwrap(), b"one");
         assert_eq!(put(&large, 1, b"other").unwrap(), (b"one".to_vec(), false));
-        assert_eq!(put(&large, 2, b"two").unwrap().1, true);
+        assert!(put(&large, 2, b"two").unwrap().1);
         assert_eq!(put(&large, 2, b"other").unwrap(), (b"two".to_vec(), false));
         large.put(&key(1), &artifact(1, b"new"), Replace::Always).unwrap();
         assert_eq!(get(&large, 1).unwrap(), b"new");
