@@ -239,9 +239,7 @@ struct Load {
 
 /// Loads all files for all of their targets, in one go through the store.
 fn load(files: &[File<'_>], store: Store, arguments: &Arguments, first_only: bool) -> Vec<Load> {
-    let mut options = Options::default();
-    options.keep_source = arguments.keep_ir;
-    options.keep_parts = arguments.keep_ir;
+    let options = Options { keep_source: arguments.keep_ir, keep_parts: arguments.keep_ir };
     let mut engines = HashMap::new();
     let mut places = Vec::new();
     let mut jobs = Vec::new();
