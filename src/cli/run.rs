@@ -123,8 +123,8 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
         if let Ok(loaded) = &load.result {
             making += loaded.units().map(|unit| unit.micros).sum::<u64>();
             let functions = &files[load.file].clif.functions;
-            let own = loaded.units().filter(|unit| !unit.is_trampoline);
-            units.extend(functions.iter().zip(own).map(|(function, unit)| Unit {
+            // What was added to call them comes behind them, and is not told.
+            units.extend(functions.iter().zip(loaded.units()).map(|(function, unit)| Unit {
                 name: function.name.clone(),
                 signature: function.types(),
                 origin: unit.origin,
