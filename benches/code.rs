@@ -69,7 +69,7 @@ fn function(isa: &dyn TargetIsa, steps: usize, seed: u64) -> Function {
             0 | 1 => {
                 let t = b.ins().imul(x, constant);
                 let u = b.ins().bxor(t, y);
-                let v = b.ins().ushr_imm(u, 7);
+                let v = b.ins().ushr_imm_u(u, 7);
                 x = b.ins().iadd(v, x);
             }
             2 | 3 => {
@@ -89,7 +89,7 @@ fn function(isa: &dyn TargetIsa, steps: usize, seed: u64) -> Function {
             5 | 6 => {
                 let (then, rest) = (b.create_block(), b.create_block());
                 b.append_block_param(rest, I64);
-                let test = b.ins().icmp_imm(
+                let test = b.ins().icmp_imm_s(
                     cranelift_codegen::ir::condcodes::IntCC::SignedLessThan,
                     x,
                     (state >> 40) as i64,
@@ -103,7 +103,7 @@ fn function(isa: &dyn TargetIsa, steps: usize, seed: u64) -> Function {
             }
             _ => {
                 let t = b.ins().band(x, constant);
-                let u = b.ins().rotl_imm(t, 11);
+                let u = b.ins().rotl_imm_u(t, 11);
                 x = b.ins().iadd(u, y);
             }
         }

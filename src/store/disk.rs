@@ -10,3 +10,6 @@ pub(crate) mod root;
 mod testing;
 pub(crate) mod trust;
 pub mod usage;
+
+#[cfg(all(test, not(loom)))]
+mod race;

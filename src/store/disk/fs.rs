@@ -6,6 +6,8 @@
 //! between them: no component, the last or another, is followed if it is a link.
 
 pub(crate) mod real;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod sim;
 
 use std::io;
 

@@ -207,7 +207,8 @@ impl<F: Fs> Large<F> {
         }
     }
 
-    /// Reads and verifies the record of this name. A damaged one is removed.
+    /// Reads and verifies the record of this name. A damaged one stays until it is replaced: to remove it by
+    /// its name would remove what another process replaces it with at that moment.
     fn read(
         &self,
         held: &Opened<F::Handle>,
@@ -227,20 +228,8 @@ impl<F: Fs> Large<F> {
         let stat = fs.stat(&file).map_err(|error| Reason::of(&error))?;
         self.judge(&stat)?;
         let found = self.read_file(&file, stat.length as usize, key, kind);
-        match &found {
-            Ok(_) => self.mark_used(held, &file, &stat),
-            Err(reason) if reason.is_damage() && held.writable => {
-                // `file` is open until after this, so its inode cannot have become another's. Who replaced
-                // it within these two calls loses one record, which costs a compile.
-                if let Ok(dir) = fs.open_dir(space, name.folder())
-                    && fs
-                        .stat_at(&dir, name.file())
-                        .is_ok_and(|now| now.identity() == stat.identity())
-                {
-                    self.unlink(&Place { dir: &dir, name: name.file() });
-                }
-            }
-            Err(_) => {}
+        if found.is_ok() {
+            self.mark_used(held, &file, &stat);
         }
         found
     }
@@ -378,16 +367,14 @@ impl<F: Fs> Large<F> {
                     Ok(found) => return Ok(Put::Existing(found)),
                     Err(Reason::Newer) => return Err(Unpublished::Reason(Reason::Newer)),
                     Err(Reason::Absent) => {}
-                    // Reading removed it.
-                    Err(reason) if reason.is_damage() => self.count_existing(reason),
                     Err(reason) => {
-                        self.count_existing(reason);
+                        self.root.failed(reason, "reading a record that is to be replaced");
                         break;
                     }
                 }
             }
-            // What is there cannot be removed, or not be trusted. If another publisher replaced it this
-            // moment, theirs was as good as ours.
+            // What is there is damaged, or not to be trusted. If another publisher replaced it this moment,
+            // theirs was as good as ours.
             fs.rename(&dir, &temporary, &dir, name.file())?;
             Ok(Put::New)
         });
@@ -396,10 +383,6 @@ impl<F: Fs> Large<F> {
             let _ = fs.unlink(&dir, &temporary);
         }
         published
-    }
-
-    fn count_existing(&self, reason: Reason) {
-        self.root.failed(reason, "reading a record that is to be replaced");
     }
 
     /// The folder of a record, made if it is missing.

@@ -18,8 +18,11 @@ use crate::sync::{self, Arc, AtomicBool, Mutex, Ordering};
 macro_rules! not_of_flight {
     ($handle:ty) => {
         not_of_flight! {
-            open_root(&std::path::Path) -> $handle;
-            make_root(&std::path::Path) -> ();
+            root() -> $handle;
+            walk(&$handle, &str) -> $handle;
+            read_link(&$handle, &str) -> String;
+            writable(&$handle) -> bool;
+            read_new(&$handle, usize, u64) -> Vec<u8>;
             open_dir(&$handle, &str) -> $handle;
             make_dir(&$handle, &str) -> ();
             open(&$handle, &str, $crate::store::disk::fs::Access) -> $handle;
@@ -246,8 +249,13 @@ impl FakeClock {
 
     /// Lets `event` happen during the sleep in which `after` has passed.
     pub(crate) fn then(self, after: Duration, event: impl FnOnce() + Send + 'static) -> Self {
-        self.events.lock().push((after, Box::new(event)));
+        self.expect(after, event);
         self
+    }
+
+    /// As [`then`](Self::then), while the clock is in use.
+    pub(crate) fn expect(&self, after: Duration, event: impl FnOnce() + Send + 'static) {
+        self.events.lock().push((after, Box::new(event)));
     }
 
     pub(crate) fn slept(&self) -> Duration {

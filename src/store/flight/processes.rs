@@ -202,7 +202,7 @@ fn worker() {
     let (role, number, dir) = (part(), part().parse().unwrap(), Dir(part().into()));
     match role {
         "sharer" => sharer(&dir, number),
-        "holder" => holder(&dir),
+        "holder" => holder(&dir, &dir.flight()),
         "waiter" => waiter(&dir, number),
         "hasty" => hasty(&dir),
         "forker" => forker(&dir),
@@ -269,14 +269,14 @@ fn processes_and_their_threads_make_each_key_once() {
 
 // ---- holders that stop
 
-/// Holds a key for an hour.
-fn holder(dir: &Dir) {
+/// Holds a key until it is told to release it.
+fn holder(dir: &Dir, flight: &SingleFlight<u32, Kernel>) {
     let make = || {
         dir.mark("held");
         dir.await_mark("release");
         Ok::<_, ()>(dir.publish(&key(1)))
     };
-    dir.flight().get(&key(1), &dir.tiers(None), make).unwrap();
+    flight.get(&key(1), &dir.tiers(None), make).unwrap();
 }
 
 /// Waits for that key. Whoever of them makes it was not late.
@@ -419,7 +419,7 @@ fn a_forked_child_leaves_its_parents_keys_alone() {
     assert_eq!(dir.made(), [key(1), key(2)].map(|key| key.to_string()));
 }
 
-/// Forks a child that lives on, then holds a key for ever.
+/// Forks a child that lives on, then holds a key.
 fn leaker(dir: &Dir) {
     let (flight, tiers) = (dir.flight(), dir.tiers(None));
     let publish = |n| flight.get(&key(n), &tiers, || Ok::<_, ()>(dir.publish(&key(n)))).unwrap();
@@ -431,7 +431,7 @@ fn leaker(dir: &Dir) {
         dir.mark("ended");
     });
     dir.await_mark("child");
-    holder(dir);
+    holder(dir, &flight);
 }
 
 // Mutant: the child keeps the inherited file; the waiter's assertion then fails at the deadline.

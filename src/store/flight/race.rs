@@ -43,7 +43,7 @@ fn fails(shelf: &Shelf) -> Result<u32, &'static str> {
 }
 
 fn panics(shelf: &Shelf) -> Result<u32, &'static str> {
-    shelf.make_with(&key(1), || resume_unwind(Box::new(())))
+    shelf.make_with(&key(1), || resume_unwind(Box::new(PANICKED)))
 }
 
 /// Starts a caller with this maker.
@@ -55,7 +55,13 @@ fn call(
     let (flight, shelf) = (flight.clone(), shelf.clone());
     thread::spawn(move || {
         let get = || flight.get(&key(1), &*shelf, || make(&shelf));
-        let got = catch_unwind(AssertUnwindSafe(get)).unwrap_or(Err("panicked"))?;
+        let got = match catch_unwind(AssertUnwindSafe(get)) {
+            Ok(got) => got?,
+            // An assertion's panic is no outcome.
+            Err(panic) => {
+                return *panic.downcast::<Came>().unwrap_or_else(|panic| resume_unwind(panic));
+            }
+        };
         assert_eq!((got.value, got.duplicate), (7, None));
         assert_eq!(shelf.lookup(&key(1)), Some((7, Disk)), "what was got is there");
         Ok(got.origin)

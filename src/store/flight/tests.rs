@@ -411,6 +411,30 @@ fn many_stuck_keys_are_waited_for_once() {
     assert!(flight.clock.slept() <= 5000 * MS + Backoff::LONGEST);
 }
 
+// Mutant: `wait_for` does not reset the back-off.
+#[test]
+fn whoever_got_something_looks_often_again() {
+    let world = World::new();
+    [1, 2].iter().for_each(|&n| world.occupy(&key(n)));
+    let leave = |but: Option<u8>| {
+        let world = world.clone();
+        move || {
+            world.vacate();
+            but.iter().for_each(|&n| world.occupy(&key(n)));
+        }
+    };
+    let (flight, shelf, _) = setup(FakeClock::new().then(1000 * MS, leave(Some(2))), &world);
+    let keys = [key(1), key(2)];
+    let mut times = vec![];
+    let got = flight.get_many(&keys, &*shelf, |at| {
+        times.push(flight.clock.slept());
+        flight.clock.expect(flight.clock.slept() + MS / 10, leave(None));
+        Ok::<_, ()>(shelf.make(&keys[at], 7))
+    });
+    assert_eq!(got, [Ok(made(None)), Ok(made(None))]);
+    assert!(times[1] <= times[0] + MS, "{times:?}");
+}
+
 #[test]
 fn many_keys_of_another_thread_are_followed() {
     let (flight, shelf) = (among_threads(StillClock::new()), Shelf::new());
