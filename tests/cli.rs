@@ -759,6 +759,25 @@ fn stdout_may_go_away_but_not_fill_up() {
     ran.is(1, "", "error: stdout: No space left on device (os error 28)\n");
 }
 
+/// Mutant seen: the store forgotten with the code, which never closes it.
+#[test]
+fn each_process_leaves_a_line_of_counters() {
+    let folder = Folder::new(&[("f.clif", ADD)]);
+    let stats = folder.path().join("stats");
+    for _ in 0..2 {
+        let output = folder.command(&["run", "f.clif"]).env("CACHELIFT_STATS", &stats).output();
+        assert_eq!(ran(output.unwrap()).code, Some(0));
+    }
+    let lines = fs::read_to_string(stats).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0]["made"].as_u64() > Some(0));
+    assert_eq!(
+        (lines[1]["made"].as_u64(), lines[1]["disk"].as_u64()),
+        (Some(0), lines[0]["made"].as_u64())
+    );
+}
+
 #[test]
 fn logs_go_to_stderr() {
     let folder = Folder::new(&[("f.clif", ADD)]);

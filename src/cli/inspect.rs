@@ -197,9 +197,7 @@ mod tests {
                     v2 = sdiv v0, v1\n v3 = call fn0(v2)\n return v3\n}";
         let clif = cranelift_reader::parse_functions(text).unwrap().remove(0);
         let store = Store::open(Config::default());
-        let mut options = Options::default();
-        options.keep_source = true;
-        options.keep_parts = true;
+        let options = Options { keep_source: true, keep_parts: true };
         let engine = Engine::with_options(store.clone(), Target::host().unwrap(), options);
         let mut program = Program::new();
         program.define("f", clif).unwrap().symbol("g", std::ptr::null()).unwrap();

@@ -164,7 +164,7 @@ pub(super) fn start_log() -> Result<(), ConfigError> {
     })?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| anstream::stderr())
+        .with_writer(anstream::stderr)
         .without_time()
         .finish();
     // Only a test that runs the command twice in one process has one already.

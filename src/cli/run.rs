@@ -123,8 +123,8 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
         if let Ok(loaded) = &load.result {
             making += loaded.units().map(|unit| unit.micros).sum::<u64>();
             let functions = &files[load.file].clif.functions;
-            let own = loaded.units().filter(|unit| !unit.is_trampoline);
-            units.extend(functions.iter().zip(own).map(|(function, unit)| Unit {
+            // What was added to call them comes behind them, and is not told.
+            units.extend(functions.iter().zip(loaded.units()).map(|(function, unit)| Unit {
                 name: function.name.clone(),
                 signature: function.types(),
                 origin: unit.origin,
@@ -239,9 +239,7 @@ struct Load {
 
 /// Loads all files for all of their targets, in one go through the store.
 fn load(files: &[File<'_>], store: Store, arguments: &Arguments, first_only: bool) -> Vec<Load> {
-    let mut options = Options::default();
-    options.keep_source = arguments.keep_ir;
-    options.keep_parts = arguments.keep_ir;
+    let options = Options { keep_source: arguments.keep_ir, keep_parts: arguments.keep_ir };
     let mut engines = HashMap::new();
     let mut places = Vec::new();
     let mut jobs = Vec::new();

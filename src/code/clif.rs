@@ -200,7 +200,7 @@ pub fn parse(text: &str, targets: &mut Targets, options: Options) -> Result<Clif
     let header = Header::read(text)?;
     let is_test = !header.commands.is_empty();
     let is_run = |command: &&str| command.split_whitespace().next() == Some("run");
-    if is_test && !header.commands.iter().any(|command| is_run(command)) {
+    if is_test && !header.commands.iter().any(is_run) {
         return Ok(Clif::Skip(format!(
             "`test {}`, not `test run`",
             header.commands.join("`, `test ")
@@ -268,10 +268,13 @@ pub fn parse(text: &str, targets: &mut Targets, options: Options) -> Result<Clif
 
     let mut usable = Vec::new();
     let mut skipped = Vec::new();
-    let mut add = |target| match target {
-        Ok(target) => Ok(usable.push(target)),
-        Err(Unusable::Skip(reason)) => Ok(skipped.push(reason)),
-        Err(Unusable::Error(error)) => Err(error),
+    let mut add = |target| {
+        match target {
+            Ok(target) => usable.push(target),
+            Err(Unusable::Skip(reason)) => skipped.push(reason),
+            Err(Unusable::Error(error)) => return Err(error),
+        }
+        Ok(())
     };
     if header.targets.is_empty() {
         add(targets.get(None, &header.settings))?;
