@@ -18,9 +18,6 @@ pub mod error;
 pub mod fuzzing;
 pub mod key;
 mod race;
-<<<<<<< HEAD
 pub mod stats;
-=======
->>>>>>> flight
 pub mod store;
 mod sync;

@@ -15,11 +15,7 @@
 //! This file is what users see; `tiers` puts the parts together.
 
 pub(crate) mod disk;
-<<<<<<< HEAD
 pub(crate) mod flight;
-=======
-#[allow(dead_code, unused_imports, reason = "nothing is wired to it yet")]
->>>>>>> memory
 pub(crate) mod memory;
 mod record;
 mod status;

@@ -1,6 +1,4 @@
 //! The tier in the cache directory.
-<<<<<<< HEAD
-=======
 //!
 //! ```text
 //!   large     one file per record            lock      eternal lock files
@@ -15,8 +13,6 @@
 //! Failures of this tier are values with a `Reason`, counted where they are met. None of them is more than a
 //! miss, or a record that is not published.
 #![doc = include_str!("disk/FORMAT.md")]
-#![allow(dead_code, reason = "the store is not yet assembled on top")]
->>>>>>> disk
 
 pub(crate) mod fs;
 pub(crate) mod large;

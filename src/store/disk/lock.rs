@@ -136,13 +136,11 @@ impl<F: Fs> LockFile<F> {
     }
 }
 
-impl<F: Fs> crate::store::flight::lease::LockFile<F> for LockFile<F> {
-    fn open(&self) -> io::Result<F::Handle> {
-        self.open_anew().map(|open| open.file)
-    }
+impl<F: Fs> crate::store::flight::lease::ByteLocks for LockFile<F> {
+    type Guard = Guard<F>;
 
-    fn is_current(&self, file: &F::Handle) -> io::Result<bool> {
-        self.has_the_name(self.root.fs().stat(file)?.identity())
+    fn try_lock_byte(&self, offset: u64) -> io::Result<Option<Guard<F>>> {
+        self.try_lock_byte(offset)
     }
 }
 

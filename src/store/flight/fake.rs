@@ -13,55 +13,6 @@ use crate::key::Key;
 use crate::store::Origin;
 use crate::sync::{self, Arc, AtomicBool, Mutex, Ordering};
 
-<<<<<<< HEAD
-/// The operations of [`Fs`] that the flight does not use.
-macro_rules! not_of_flight {
-    ($handle:ty) => {
-        not_of_flight! {
-            root() -> $handle;
-            walk(&$handle, &str) -> $handle;
-            read_link(&$handle, &str) -> String;
-            writable(&$handle) -> bool;
-            read_new(&$handle, usize, u64) -> Vec<u8>;
-            open_dir(&$handle, &str) -> $handle;
-            make_dir(&$handle, &str) -> ();
-            open(&$handle, &str, $crate::store::disk::fs::Access) -> $handle;
-            stat(&$handle) -> $crate::store::disk::fs::Stat;
-            stat_at(&$handle, &str) -> $crate::store::disk::fs::Stat;
-            read_at(&$handle, &mut [u8], u64) -> usize;
-            write_all_at(&$handle, &[u8], u64) -> ();
-            allocate(&$handle, u64, u64) -> ();
-            sync(&$handle) -> ();
-            rename(&$handle, &str, &$handle, &str) -> ();
-            rename_new(&$handle, &str, &$handle, &str) -> ();
-            unlink(&$handle, &str) -> ();
-            remove_dir(&$handle, &str) -> ();
-            list(&$handle) -> Vec<String>;
-            touch(&$handle) -> ();
-            class(&$handle) -> $crate::store::disk::fs::FsClass;
-            try_lock(&$handle) -> bool;
-            unlock(&$handle) -> ();
-        }
-        fn unix_seconds(&self) -> u64 {
-            unreachable!()
-        }
-        fn user(&self) -> u32 {
-            unreachable!()
-        }
-        fn boot_id(&self) -> [u8; 16] {
-            unreachable!()
-        }
-    };
-    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
-        $(fn $name(&self, $(_: $argument),*) -> std::io::Result<$result> {
-            unreachable!()
-        })*
-    };
-}
-pub(crate) use not_of_flight;
-
-=======
->>>>>>> flight
 /// The n-th of some keys that share a shard and differ in the byte they lock.
 pub(crate) fn key(n: u8) -> Key {
     let mut bytes = [0; 32];

@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime};
 
 use rustix::io::Errno;
 
-use super::sweep::Usage;
 use super::*;
 use crate::store::disk::fs::real::RealFs;
 use crate::store::disk::testing::{
@@ -914,12 +913,9 @@ fn a_process_may_be_killed_before_any_operation() {
                 Err(reason) => assert_eq!(reason, Reason::Absent, "killed before operation {n}"),
             }
         }
-<<<<<<< HEAD
-        torn = large.usage().temporary.entries;
-=======
-        assert!(usage.temporary.files <= 1);
-        orphans += usage.temporary.files;
-        made += usage.artifacts.files;
+        assert!(usage.temporary.entries <= 1);
+        orphans += usage.temporary.entries;
+        made += usage.artifacts.entries;
         assert_eq!(put(&large, 3, b"three").unwrap(), (b"three".to_vec(), true));
         assert_eq!(get(&large, 3).unwrap(), b"three");
         assert_eq!(large.root.counters().met().count(), 0, "killed before operation {n}");
@@ -927,7 +923,6 @@ fn a_process_may_be_killed_before_any_operation() {
             assert!(n > 60, "{n} operations");
             break;
         }
->>>>>>> disk
     }
     assert!(orphans >= 6, "{orphans} kills hit a writer between its first byte and the rename");
     assert!(made >= 10, "{made} kills hit after a record was published");
