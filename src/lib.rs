@@ -21,3 +21,5 @@ mod race;
 pub mod stats;
 pub mod store;
 mod sync;
+#[cfg(test)]
+mod testing;

@@ -38,6 +38,9 @@ pub(crate) use std::{
     thread,
 };
 
+/// Words of mapped files are the machine's own atomics in every build: no other kind can lie in a file.
+pub(crate) use std::sync::atomic::{AtomicU64 as MappedU64, fence as mapped_fence};
+
 #[cfg(loom)]
 use loom::sync as imp;
 #[cfg(all(shuttle, not(loom)))]

@@ -14,16 +14,24 @@
 //! miss, or a record that is not published.
 #![doc = include_str!("disk/FORMAT.md")]
 
+pub(crate) mod format;
 pub(crate) mod fs;
+pub(crate) mod index;
 pub(crate) mod large;
 pub(crate) mod lock;
+pub(crate) mod map;
 pub(crate) mod reason;
 pub mod record;
 pub(crate) mod root;
+pub(crate) mod segment;
+pub(crate) mod shard;
+pub(crate) mod shards;
+pub(crate) mod sizing;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod trust;
 pub mod usage;
+pub(crate) mod words;
 
 #[cfg(all(test, not(loom)))]
 mod race;
