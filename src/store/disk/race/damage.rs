@@ -1,5 +1,6 @@
 //! Records are damaged, by accident or by hand.
 
+use crate::sync::simulated::Clock;
 use super::*;
 use crate::store::disk::fs::Fs;
 use crate::store::disk::fs::sim::machine::Content;

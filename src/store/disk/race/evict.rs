@@ -1,5 +1,6 @@
 //! Records are evicted while others publish and look up.
 
+use crate::sync::simulated::Clock;
 use super::*;
 
 /// What a small record occupies.

@@ -1,5 +1,6 @@
 //! What may not be trusted is not read, not followed and not changed; the machine watches every read (I16).
 
+use crate::sync::simulated::Clock;
 use super::*;
 use crate::store::disk::fs::Fs;
 use crate::store::disk::fs::sim::machine::Content;
