@@ -1,9 +1,9 @@
 //! What may not be trusted is not read, not followed and not changed; the machine watches every read (I16).
 
-use crate::sync::simulated::Clock;
 use super::*;
 use crate::store::disk::fs::Fs;
 use crate::store::disk::fs::sim::machine::Content;
+use crate::sync::simulated::Clock;
 
 /// A record that was offered, lying where others can write it.
 fn planted() -> Content {
