@@ -110,7 +110,7 @@ impl<F: Fs> LockFile<F> {
         };
         let file = fs.open(space, self.name, Access::Ensure)?;
         let stat = fs.stat(&file)?;
-        if stat.kind != FileKind::File || stat.owner != fs.user() || stat.shared_for_writing() {
+        if stat.kind != FileKind::File || stat.owner != current.user || stat.shared_for_writing() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let open = Arc::new(Open { file, identity: stat.identity(), process });
