@@ -13,6 +13,7 @@
 //! ```
 
 pub(crate) mod disk;
+#[cfg_attr(not(test), allow(dead_code, reason = "nothing is wired to it yet"))]
 pub(crate) mod flight;
 
 use std::collections::HashMap;
