@@ -48,9 +48,12 @@ pub(crate) const fn planted(_: Fault) -> bool {
 #[cfg(test)]
 pub(crate) use harness::planted;
 
+#[cfg(all(test, any(loom, shuttle)))]
+pub(crate) use harness::reject;
+
 #[cfg(test)]
-#[allow(unused_imports, reason = "which of them is used depends on the way races are run")]
-pub(crate) use harness::{any_planted, check, check_within, reject, with_planted};
+#[allow(unused_imports, reason = "not every build uses all of them")]
+pub(crate) use harness::{any_planted, check, check_within, with_planted};
 
 #[cfg(test)]
 mod harness {
@@ -126,6 +129,7 @@ mod harness {
 
     /// Plants `fault` and runs `body`, which must then panic or show an outcome that is not `legal`. Panics
     /// if nothing was noticed.
+    #[cfg(any(loom, shuttle))]
     pub(crate) fn reject<O: Ord + Debug + Send + Sync + 'static>(
         fault: Fault,
         legal: impl IntoIterator<Item = O>,

@@ -99,8 +99,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the directory may not be written, or the file system refuses. This process has the record in memory
-    /// all the same.
+    /// If the directory may only be read, or the file system refuses. This process has the record in memory all
+    /// the same. Without a directory, memory is all there is, and that is no error.
     pub fn put(&self, key: &Key, draft: Draft) -> Result<Published, StoreError> {
         self.0.put(key, draft)
     }

@@ -322,8 +322,8 @@ mod tests {
         }
 
         /// Two units with one link key are two names for one thing, in one program or in two.
-        /// Mutants: the references' numbers, the places in a ring, host addresses, outer keys, unit keys or
-        /// the number of bindings left out.
+        /// Mutants: the references' numbers, the places in a ring, host addresses, outer keys or unit keys
+        /// left out.
         #[test]
         fn one_key_is_one_thing((a, _) in graphs(), (b, _) in graphs()) {
             let offset = a.len();

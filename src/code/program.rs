@@ -158,8 +158,14 @@ impl Program {
         clif.to_string()
     }
 
-    /// The names alone, and the functions.
-    pub(crate) fn into_parts(self) -> (Names, Vec<Definition>) {
+    /// The names of the functions, and the functions. What the other names mean is let go of: the code
+    /// that needs it keeps it.
+    pub(crate) fn into_parts(mut self) -> (Names, Vec<Definition>) {
+        for meaning in &mut self.names.meanings {
+            if let Meaning::Loaded(_) = meaning {
+                *meaning = Meaning::Nothing;
+            }
+        }
         (self.names, self.functions)
     }
 

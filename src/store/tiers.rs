@@ -45,7 +45,7 @@ pub(super) struct Tiers<F: Fs> {
     memory: Memory<Record>,
     /// Notes of this process alone, where there is no directory to keep them in.
     notes: Memory<Arc<Vec<u8>>>,
-    flight: SingleFlight<Record, F>,
+    flight: SingleFlight<Record, LockFile<F>>,
     dir: Option<Directory<F>>,
     /// Whether the directory may be written.
     writes: bool,
@@ -96,13 +96,13 @@ impl<F: Fs + Clone> Tiers<F> {
         });
         let writes = matches!(status, Status::Disk { read_only: false, .. });
         // Who finds nothing that others made has no reason to wait for them.
-        let flight = match &dir {
-            Some(dir) if writes && config.mode == Mode::ReadWrite => SingleFlight::among_processes(
-                Arc::new(fs.clone()),
-                LockFile::new(dir.root.clone(), lock::FLIGHT),
-            ),
-            _ => SingleFlight::among_threads(Arc::new(fs.clone())),
-        };
+        let locks = dir
+            .as_ref()
+            .filter(|_| writes && config.mode == Mode::ReadWrite)
+            .map(|dir| LockFile::new(dir.root.clone(), lock::FLIGHT));
+        let [seed @ .., _, _, _, _, _, _, _, _] = fs.random();
+        let process = fs.clone();
+        let flight = SingleFlight::new(locks, move || process.process(), u64::from_le_bytes(seed));
         Tiers {
             memory: Memory::new(config.memory_size),
             notes: Memory::new(config.memory_size / 16),
@@ -156,7 +156,13 @@ impl<F: Fs> Tiers<F> {
         else {
             return Err(StoreError::TooLarge(size));
         };
-        let result = self.publish(key, &record);
+        let result = match &self.dir {
+            Some(_) => self.publish(key, &record),
+            None => Ok(match self.memory.get(key) {
+                Some(theirs) => Published::Existing(theirs),
+                None => Published::New(record.clone()),
+            }),
+        };
         match &result {
             Ok(Published::Existing(theirs)) => self.keep(key, theirs.clone()),
             _ => self.keep(key, record),

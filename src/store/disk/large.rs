@@ -17,7 +17,7 @@
 //! record that is not published, with a [`Reason`] that was counted here.
 
 mod name;
-mod sweep;
+pub(crate) mod sweep;
 
 use std::fmt;
 use std::io;
@@ -320,7 +320,6 @@ impl<F: Fs> Large<F> {
         };
         let failure = match done {
             Ok(put) => {
-                self.failed_s.store(0, Ordering::Relaxed);
                 if matches!(put, Put::New) {
                     self.consider_cleaning(record.len() as u64);
                 }

@@ -461,7 +461,8 @@ mod tests {
     use super::*;
     use crate::store::disk::fs::real::RealFs;
     use crate::store::disk::testing::{
-        Faulty, again, as_ordinary_user, in_namespace, role, sh, skipped, succeed, test_path,
+        Faulty, again, as_ordinary_user, in_namespace, quick_temp, role, sh, skipped, succeed,
+        test_path,
     };
 
     fn temp() -> tempfile::TempDir {
@@ -595,7 +596,7 @@ mod tests {
         ];
         for errno in errors {
             for n in 0.. {
-                let temp = temp();
+                let temp = quick_temp();
                 let path = temp.path().join("above/cache");
                 let faulty = Faulty::default();
                 faulty.fail(n, errno);
@@ -901,7 +902,7 @@ mod tests {
             let mount = |options: &str| sh("mount", &["-t", "tmpfs", "none", "-o", options, dir]);
             mount("mode=0700,noexec");
             assert!(try_open(&path).unwrap().writable);
-            sh("mount", &["-o", "remount,ro,noexec", dir]);
+            sh("mount", &["-o", "remount,bind,ro,noexec", dir]);
             let opened = try_open(&path).unwrap();
             assert!(!opened.writable && opened.space.is_some());
             let refusal = refused(format!("{dir}/other"));

@@ -110,8 +110,11 @@ impl Budget {
         table: &Table<Entry<V>, R>,
         guard: &R::Guard,
     ) -> bool {
+        if cost > self.limit {
+            return false;
+        }
         let mut freed = 0;
-        while cost <= self.limit {
+        loop {
             if self.try_take(cost) {
                 let step = (self.limit / TICKS).max(1);
                 let before = self.counts.inserted.fetch_add(cost, Ordering::Relaxed);
@@ -121,14 +124,13 @@ impl Budget {
                 return true;
             }
             if freed > self.limit {
-                break;
+                return false;
             }
             match self.evict(table, guard) {
                 Some(cost) => freed += cost,
-                None => break,
+                None => return false,
             }
         }
-        false
     }
 
     fn try_take(&self, cost: u64) -> bool {

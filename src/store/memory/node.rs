@@ -22,7 +22,7 @@ pub(super) const RELAXED_PUBLISH: Fault = Fault("a bucket is written with relaxe
 /// Planted: no address fits, as if the allocator used more than 48 bits.
 pub(super) const HIGH_ADDRESSES: Fault = Fault("every node lies too high");
 
-const ADDRESS: usize = (1 << TAG_SHIFT) - 1 & !FLAGS;
+const ADDRESS: usize = ((1 << TAG_SHIFT) - 1) & !FLAGS;
 const TAG_SHIFT: u32 = 48;
 const FLAGS: usize = 0b111;
 
@@ -91,7 +91,7 @@ impl<V> Word<V> {
 
     /// What a bucket that holds this word says once its node is in the next array.
     pub(super) fn moved(self) -> Self {
-        Word(ptr::without_provenance_mut(self.0.addr() & !ADDRESS & !FLAGS | MOVED))
+        Word(ptr::without_provenance_mut((self.0.addr() & !ADDRESS & !FLAGS) | MOVED))
     }
 
     /// This word as it would be written in another array's bucket.

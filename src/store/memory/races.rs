@@ -10,9 +10,9 @@ use std::ops::Deref;
 use std::ptr;
 use std::sync::Mutex; // unseen: it must not take part in the race
 
+use super::Memory;
 use super::reclaim::{Reclaim, free};
-use super::table::{Insert, Table, faults::*};
-use super::{Memory, evict, node};
+use super::table::{Insert, Table};
 use crate::key::Key;
 use crate::race::{any_planted, check, check_within};
 use crate::sync::{Arc, AtomicU32, Ordering, thread};
@@ -175,9 +175,13 @@ impl Model {
         self.0.len(&self.0.pin())
     }
 
-    /// What must hold once all threads are joined: nothing freed was touched, and no rebuild is left over.
+    /// What must hold once all threads are joined: nothing freed was touched, no rebuild is left over, and all that
+    /// is counted is counted right.
     fn is_sound(&self) -> bool {
-        self.0.reclaim().violations() == 0 && self.0.arrays(&self.0.pin()).len() == 1
+        let guard = self.0.pin();
+        self.0.reclaim().violations() == 0
+            && self.0.arrays(&guard).len() == 1
+            && self.0.counts_are_right(&guard)
     }
 
     fn spawn<T: Send + 'static>(
@@ -384,8 +388,7 @@ impl Bounded {
         self.0.get(key).unwrap_or(ABSENT)
     }
 
-    /// (entries, evictions, whether all is well)
-    fn state(&self) -> (usize, u64, bool) {
+    fn state(&self) -> End {
         let memory = &self.0;
         let counted = memory.len() as u64 * Memory::<u32, Strict>::cost(0) == memory.bytes();
         let sound = memory.table.reclaim().violations() == 0;
@@ -401,7 +404,10 @@ impl Bounded {
     }
 }
 
-type Evicted = ([u32; 2], [u32; 2], (usize, u64, bool));
+/// What a memory is in the end: its entries, its evictions, and whether all is well.
+type End = (usize, u64, bool);
+
+type Evicted = ([u32; 2], [u32; 2], End);
 
 /// An entry is evicted for another under a reader's eyes.
 fn evict_and_read() -> Evicted {
@@ -418,8 +424,10 @@ const EVICTED: [Evicted; 3] = [
     ([2, 2], [0, 0], (1, 1, true)),
 ];
 
+type EvictedBoth = (u32, u32, u32, End);
+
 /// Two threads evict at the same time, for one place.
-fn evict_and_evict() -> (u32, u32, u32, (usize, u64, bool)) {
+fn evict_and_evict() -> EvictedBoth {
     let (k1, k2, k3) = (key(0, 1), key(1, 2), key(1, 3));
     let memory = Bounded::with(1, [(k1, 1)]);
     let a = memory.spawn(move |memory| memory.0.insert(&k2, 2, 0));
@@ -429,15 +437,18 @@ fn evict_and_evict() -> (u32, u32, u32, (usize, u64, bool)) {
 }
 
 // The later one evicts the earlier one, or goes without a place if that one is not there yet.
-const EVICTED_BOTH: [(u32, u32, u32, (usize, u64, bool)); 4] = [
+const EVICTED_BOTH: [EvictedBoth; 4] = [
     (0, 2, 0, (1, 1, true)),
     (0, 0, 3, (1, 1, true)),
     (0, 2, 0, (1, 2, true)),
     (0, 0, 3, (1, 2, true)),
 ];
 
+/// (the replaced value, what the two keys have in the end, the memory)
+type EvictedReplaced = (u32, [u32; 2], End);
+
 /// An entry is replaced while it is evicted: the bytes are right whatever comes first.
-fn evict_and_replace() -> (u32, [u32; 2], (usize, u64, bool)) {
+fn evict_and_replace() -> EvictedReplaced {
     let (k1, k2) = (key(0, 1), key(1, 2));
     let memory = Bounded::with(2, [(k1, 1)]);
     let a = memory.spawn(move |memory| memory.0.replace(&k1, 3, 0).unwrap_or(ABSENT));
@@ -446,8 +457,7 @@ fn evict_and_replace() -> (u32, [u32; 2], (usize, u64, bool)) {
     (a.join().unwrap(), [memory.get(&k1), memory.get(&k2)], memory.state())
 }
 
-/// (the replaced value, what `k1` and `k2` have in the end, the memory's state)
-const EVICTED_REPLACED: [(u32, [u32; 2], (usize, u64, bool)); 4] = [
+const EVICTED_REPLACED: [EvictedReplaced; 4] = [
     (1, [3, 2], (2, 0, true)), // the old value's room was given back in time
     (0, [3, 2], (2, 1, true)), // the old value was evicted
     (1, [0, 2], (1, 1, true)), // the new value was evicted
@@ -608,6 +618,8 @@ fn eviction_counts_what_is_replaced() {
 /// rare: some are loom's alone.
 #[cfg(any(loom, shuttle))]
 mod planted {
+    use super::super::table::faults::*;
+    use super::super::{evict, node};
     use super::*;
     use crate::race::reject;
 
@@ -621,6 +633,11 @@ mod planted {
     #[test]
     fn lost_race() {
         reject(LOST_RACE, SAME_KEY, same_key);
+    }
+
+    #[test]
+    fn lost_seat() {
+        reject(LOST_SEAT, SAME_KEY, same_key);
     }
 
     #[test]

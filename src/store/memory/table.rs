@@ -78,6 +78,8 @@ pub(super) mod faults {
         Fault("a node is retired before it is removed");
     pub(in super::super) const EARLY_ARRAY: Fault =
         Fault("an array is retired before root moves on");
+    pub(in super::super) const LOST_SEAT: Fault =
+        Fault("a seat that was not used is not given back");
     pub(in super::super) const HASTY_SAMPLE: Fault =
         Fault("a sample that was overtaken by a rebuild counts as empty");
     pub(in super::super) const NO_FENCE: Fault =
@@ -155,7 +157,9 @@ impl Seat<'_> {
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        if !planted(LOST_SEAT) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -373,6 +377,18 @@ impl<V: Send + Sync + 'static, R: Reclaim> Table<V, R> {
                 return from;
             }
         }
+    }
+
+    /// Whether the counts are those of the buckets. Only when nobody else is here.
+    #[cfg(test)]
+    pub(super) fn counts_are_right(&self, guard: &R::Guard) -> bool {
+        let array = self.newest(guard);
+        let count = |wanted: &dyn Fn(State) -> bool| {
+            array.buckets.iter().filter(|bucket| wanted(bucket.load().state())).count()
+        };
+        array.counts.seats.load(Ordering::Relaxed) == count(&|state| state != State::Empty)
+            && array.counts.removed.load(Ordering::Relaxed)
+                == count(&|state| state == State::Removed)
     }
 
     /// The sizes of the arrays in use: more than one only while a rebuild goes on.

@@ -122,7 +122,8 @@ fn fill(world: &World, oracle: &Oracle) {
 }
 
 fn every_file(world: &World) -> Vec<String> {
-    world.machine(|machine| machine.paths(&dir(), |content| matches!(content, Content::File { .. })))
+    world
+        .machine(|machine| machine.paths(&dir(), |content| matches!(content, Content::File { .. })))
 }
 
 fn every_directory(world: &World) -> Vec<String> {

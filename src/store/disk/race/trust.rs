@@ -111,7 +111,9 @@ fn sim_what_cannot_be_written_is_read() {
         let world = world(&oracle);
         world.machine(|machine| {
             machine.setup.read_only = read_only_mount;
-            for directory in machine.paths(&dir(), |content| matches!(content, Content::Directory { .. })) {
+            for directory in
+                machine.paths(&dir(), |content| matches!(content, Content::Directory { .. }))
+            {
                 let inode = machine.find(&directory).unwrap();
                 machine.node_mut(inode).mode = if read_only_mount { 0o700 } else { 0o500 };
             }
@@ -145,7 +147,8 @@ fn swapped(run: &Run) {
     fs.meddles();
     run.process_on(fs, move |fs| {
         let root = fs.root().unwrap();
-        let (home, folder) = (fs.open_dir(&root, "home").unwrap(), fs.open_dir(&root, &folder).unwrap());
+        let (home, folder) =
+            (fs.open_dir(&root, "home").unwrap(), fs.open_dir(&root, &folder).unwrap());
         for swap in ["link", "pipe", "shared"] {
             let _ = fs.rename(&home, swap, &folder, &name);
         }

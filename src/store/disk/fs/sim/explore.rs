@@ -48,15 +48,8 @@ use super::{Fault, FaultKind, Job, MOST_TASKS, Mutant, SimFs, TASK, Task, Tasks,
 use crate::sync::thread;
 
 /// The errors that a step may meet.
-pub(crate) const ERRORS: [Errno; 7] = [
-    Errno::NOSPC,
-    Errno::IO,
-    Errno::INTR,
-    Errno::DQUOT,
-    Errno::MFILE,
-    Errno::NOLCK,
-    Errno::STALE,
-];
+pub(crate) const ERRORS: [Errno; 7] =
+    [Errno::NOSPC, Errno::IO, Errno::INTR, Errno::DQUOT, Errno::MFILE, Errno::NOLCK, Errno::STALE];
 
 /// No run of a process outside of its file system lasts so long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -332,39 +325,51 @@ impl Explorer {
 
     /// Every order of steps, up to steps that commute.
     pub(crate) fn all<T>(&self, body: impl Fn(&Run) -> T) -> Explored {
-        self.explore(|| {
-            let mut report = Report { complete: true, ..Report::default() };
-            self.search(Search::all(), &self.faults, &body, &mut report)?;
-            Ok(report)
-        }, &body, None::<&fn(&World, &T)>)
+        self.explore(
+            || {
+                let mut report = Report { complete: true, ..Report::default() };
+                self.search(Search::all(), &self.faults, &body, &mut report)?;
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
     }
 
     /// Every order of steps with at most so many preemptions.
     pub(crate) fn bounded<T>(&self, preemptions: u32, body: impl Fn(&Run) -> T) -> Explored {
-        self.explore(|| {
-            let mut report = Report { complete: true, ..Report::default() };
-            self.search(bounded(preemptions), &self.faults, &body, &mut report)?;
-            Ok(report)
-        }, &body, None::<&fn(&World, &T)>)
+        self.explore(
+            || {
+                let mut report = Report { complete: true, ..Report::default() };
+                self.search(bounded(preemptions), &self.faults, &body, &mut report)?;
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
     }
 
     /// So many schedules by seed, times ten for every level of depth: every other one uniform, the rest PCT
     /// with three changes of priority.
     pub(crate) fn random<T>(&self, runs: u64, body: impl Fn(&Run) -> T) -> Explored {
-        self.explore(|| {
-            let mut report = Report::default();
-            let pool = Pool::new();
-            let natural = self.natural(&pool, &body)?;
-            let steps = natural.iter().sum::<u64>() as usize;
-            for seed in 0..runs * 10u64.pow(depth() - 1) {
-                let strategy: Strategy = match seed % 2 {
-                    0 => Strategy::Random(Random(mix(seed))),
-                    _ => Strategy::Priorities(Priorities::new(mix(seed), 4, steps)),
-                };
-                self.run(&pool, strategy, &self.faults, &body, &mut report)?;
-            }
-            Ok(report)
-        }, &body, None::<&fn(&World, &T)>)
+        self.explore(
+            || {
+                let mut report = Report::default();
+                let pool = Pool::new();
+                let natural = self.natural(&pool, &body)?;
+                let steps = natural.iter().sum::<u64>() as usize;
+                for seed in 0..runs * 10u64.pow(depth() - 1) {
+                    let strategy: Strategy = match seed % 2 {
+                        0 => Strategy::Random(Random(mix(seed))),
+                        _ => Strategy::Priorities(Priorities::new(mix(seed), 4, steps)),
+                    };
+                    self.run(&pool, strategy, &self.faults, &body, &mut report)?;
+                }
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
     }
 
     /// One process dies before one of its steps: each process, each step, each under every order with at
@@ -397,21 +402,25 @@ impl Explorer {
         kinds: &[FaultKind],
         body: impl Fn(&Run) -> T,
     ) -> Explored {
-        self.explore(|| {
-            let mut report = Report { complete: true, ..Report::default() };
-            let natural = self.natural(&Pool::new(), &body)?;
-            for (task, steps) in natural.iter().enumerate() {
-                for at in 0..*steps {
-                    for &kind in kinds {
-                        report.places += 1;
-                        let mut faults = self.faults.clone();
-                        faults.push(Fault { task, at, kind });
-                        self.search(bounded(preemptions), &faults, &body, &mut report)?;
+        self.explore(
+            || {
+                let mut report = Report { complete: true, ..Report::default() };
+                let natural = self.natural(&Pool::new(), &body)?;
+                for (task, steps) in natural.iter().enumerate() {
+                    for at in 0..*steps {
+                        for &kind in kinds {
+                            report.places += 1;
+                            let mut faults = self.faults.clone();
+                            faults.push(Fault { task, at, kind });
+                            self.search(bounded(preemptions), &faults, &body, &mut report)?;
+                        }
                     }
                 }
-            }
-            Ok(report)
-        }, &body, None::<&fn(&World, &T)>)
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
     }
 
     /// The power goes before any step that writes and after the last one, under `orders` schedules; the
@@ -432,49 +441,56 @@ impl Explorer {
             ..images
         };
         let again_images = Images { all_below: 4, sample: 2, corners: false, ..images };
-        self.explore(|| {
-            let mut report = Report::default();
-            let pool = Pool::new();
-            let record = Record { snapshots: true, log: false };
-            for order in 0..orders * tenfold as u64 {
-                let strategy: Strategy = match order {
-                    0 => Strategy::Replay(Replay::new(Schedule::default())),
-                    _ => Strategy::Random(Random(mix(order))),
-                };
-                let ended = self.once(&pool, strategy, &self.faults, record, &body);
-                let mut recipe = Recipe { faults: self.faults.clone(), ..Recipe::default() };
-                recipe.schedule = ended.schedule;
-                report.runs += 1;
-                report.steps += ended.steps.iter().sum::<u64>();
-                let value = match ended.value {
-                    Ok(Some(value)) => value,
-                    Ok(None) => continue,
-                    Err(message) => return Err(Failed { message, recipe }),
-                };
-                for (at, machine) in ended.snapshots.iter().enumerate() {
-                    report.places += 1;
-                    for (n, fate) in machine.fates(images).into_iter().enumerate() {
-                        // The first two are everything kept and everything dropped.
-                        let again = n < 2 || mix(n as u64 ^ images.seed) % 16 == 0;
-                        recipe.cuts = vec![(at, fate.clone())];
-                        let snapshots = self
-                            .recover(&machine.image(&fate), &value, &recover, again)
-                            .map_err(|message| Failed { message, recipe: recipe.clone() })?;
-                        report.images += 1;
-                        for (at, machine) in snapshots.iter().enumerate() {
-                            for fate in machine.fates(again_images) {
-                                recipe.cuts.truncate(1);
-                                recipe.cuts.push((at, fate.clone()));
-                                self.recover(&machine.image(&fate), &value, &recover, false)
-                                    .map_err(|message| Failed { message, recipe: recipe.clone() })?;
-                                report.images += 1;
+        self.explore(
+            || {
+                let mut report = Report::default();
+                let pool = Pool::new();
+                let record = Record { snapshots: true, log: false };
+                for order in 0..orders * tenfold as u64 {
+                    let strategy: Strategy = match order {
+                        0 => Strategy::Replay(Replay::new(Schedule::default())),
+                        _ => Strategy::Random(Random(mix(order))),
+                    };
+                    let ended = self.once(&pool, strategy, &self.faults, record, &body);
+                    let mut recipe = Recipe { faults: self.faults.clone(), ..Recipe::default() };
+                    recipe.schedule = ended.schedule;
+                    report.runs += 1;
+                    report.steps += ended.steps.iter().sum::<u64>();
+                    let value = match ended.value {
+                        Ok(Some(value)) => value,
+                        Ok(None) => continue,
+                        Err(message) => return Err(Failed { message, recipe }),
+                    };
+                    for (at, machine) in ended.snapshots.iter().enumerate() {
+                        report.places += 1;
+                        for (n, fate) in machine.fates(images).into_iter().enumerate() {
+                            // The first two are everything kept and everything dropped.
+                            let again = n < 2 || mix(n as u64 ^ images.seed) % 16 == 0;
+                            recipe.cuts = vec![(at, fate.clone())];
+                            let snapshots = self
+                                .recover(&machine.image(&fate), &value, &recover, again)
+                                .map_err(|message| Failed { message, recipe: recipe.clone() })?;
+                            report.images += 1;
+                            for (at, machine) in snapshots.iter().enumerate() {
+                                for fate in machine.fates(again_images) {
+                                    recipe.cuts.truncate(1);
+                                    recipe.cuts.push((at, fate.clone()));
+                                    self.recover(&machine.image(&fate), &value, &recover, false)
+                                        .map_err(|message| Failed {
+                                            message,
+                                            recipe: recipe.clone(),
+                                        })?;
+                                    report.images += 1;
+                                }
                             }
                         }
                     }
                 }
-            }
-            Ok(report)
-        }, &body, Some(&recover))
+                Ok(report)
+            },
+            &body,
+            Some(&recover),
+        )
     }
 
     /// Recovers from a power cut; the machine at every step of that, if wanted.
@@ -627,7 +643,8 @@ impl Explorer {
 
     /// Runs what a failure of this exploration printed: the same failure, if there is a run at all.
     pub(crate) fn replays<T>(&self, failure: &Failure, body: impl Fn(&Run) -> T) -> Failure {
-        let recipe: Recipe = failure.recipe.to_string().parse().expect("a recipe reads as it prints");
+        let recipe: Recipe =
+            failure.recipe.to_string().parse().expect("a recipe reads as it prints");
         let mut again = self.replay(recipe, String::new(), &body, None::<&fn(&World, &T)>);
         again.message = again.log.last().cloned().unwrap_or_default();
         again

@@ -161,12 +161,8 @@ fn sim_what_is_not_synced_may_be_lost_or_torn() {
     assert_eq!(after_cuts(&world), BTreeSet::from([(some(b"ab"), None)]));
 
     fs.rename(&home, "old", &home, "new").unwrap();
-    let expected = [
-        (some(b"ab"), None),
-        (None, some(b"ab")),
-        (some(b"ab"), some(b"ab")),
-        (None, None),
-    ];
+    let expected =
+        [(some(b"ab"), None), (None, some(b"ab")), (some(b"ab"), some(b"ab")), (None, None)];
     assert_eq!(after_cuts(&world), BTreeSet::from(expected));
 
     fs.sync(&home).unwrap();
