@@ -19,7 +19,6 @@ use std::{fmt, fs, mem};
 use clap::{Args, ValueEnum};
 use cranelift_codegen::data_value::{DataValue, DisplayDataValues, write_data_value_list};
 use cranelift_codegen::ir::TrapCode;
-use cranelift_codegen::verify_function;
 
 use super::exit::Exit;
 use super::output::{BAD, Output, micros_since, styled};
@@ -294,7 +293,7 @@ fn run_lines(files: &[File<'_>], loads: &[Load], output: &mut Output, tally: &mu
             Err(error) => {
                 failed = Some(load.file);
                 tally.failed += 1;
-                output.error(compile_error(file, load, error));
+                output.error(compile_error(file, error));
             }
         }
         output.progress().step();
@@ -425,7 +424,7 @@ fn run_call(
     let outcome = match load {
         None => Err(format!("{}: no target of it can be run here", file.path.display())),
         Some(load) => match &load.result {
-            Err(error) => Err(compile_error(file, load, error)),
+            Err(error) => Err(compile_error(file, error)),
             Ok(loaded) => call(load, loaded, function.link_name(), arguments).map_err(|what| {
                 format!(
                     "{}: {}({}): {what}",
@@ -446,7 +445,7 @@ fn run_call(
 }
 
 /// Why a file's functions could not be compiled or linked, with the place in the file.
-fn compile_error(file: &File<'_>, load: &Load, error: &CodeError) -> String {
+fn compile_error(file: &File<'_>, error: &CodeError) -> String {
     let (name, reason) = match error {
         CodeError::Verifier { function, .. } => (function, error.to_string()),
         CodeError::Unsupported { function, reason } => (function, reason.clone()),
@@ -470,9 +469,8 @@ fn compile_error(file: &File<'_>, load: &Load, error: &CodeError) -> String {
     }) else {
         return format!("{}: {error}", file.path.display());
     };
-    if let CodeError::Verifier { .. } = error
-        && let Err(errors) = verify_function(&function.function, load.target.target.isa())
-        && let Some(error) = function.verifier_error(&errors)
+    if let CodeError::Verifier { errors, .. } = error
+        && let Some(error) = function.verifier_error(errors)
     {
         return place(file.path, &error);
     }
