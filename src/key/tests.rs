@@ -366,7 +366,7 @@ fn changes_are_named() {
     };
     let (name, old, new) = ("target.cpu".into(), "zen4".into(), "skylake".into());
     let changed = PartChange::Changed { name, old, new };
-    assert_eq!(diff(&parts(2, "zen4", false), &parts(2, "skylake", false)), [changed.clone()]);
+    assert_eq!(diff(&parts(2, "zen4", false), &parts(2, "skylake", false)), [changed]);
     let (name, new) = ("target.extra".to_string(), "-1".to_string());
     let added = PartChange::Added { name: name.clone(), new: new.clone() };
     let removed = PartChange::Removed { name, old: new };

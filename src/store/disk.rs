@@ -14,6 +14,7 @@
 //! miss, or a record that is not published.
 #![doc = include_str!("disk/FORMAT.md")]
 
+pub(crate) mod backend;
 pub(crate) mod format;
 pub(crate) mod fs;
 pub(crate) mod index;

@@ -156,8 +156,11 @@ impl<T: Clone, L: ByteLocks, C: Clock> SingleFlight<T, L, C> {
         };
         match Lease::acquire(locks, leader) {
             Acquired::Held(lease) => Some(Permit { lease: Some(lease), duplicate: None }),
-            Acquired::Unavailable(_) => Some(Permit::without(Duplicate::LockUnavailable)),
             Acquired::Busy => None,
+            Acquired::Unavailable(error) => {
+                tracing::debug!(key = %leader.key(), %error, "no telling who else makes it");
+                Some(Permit::without(Duplicate::LockUnavailable))
+            }
         }
     }
 

@@ -10,10 +10,12 @@
 
 use std::time::Duration;
 
-use super::disk::fs::Fs;
+use super::disk::backend::Backend;
 use super::disk::fs::real::RealFs;
-use super::disk::large::{Failure, Found, Large, Lookup, Put, Replace};
+use super::disk::index::find::Care;
+use super::disk::large::{Failure, Found, Lookup, Put, Replace};
 use super::disk::lock::{self, LockFile};
+use super::disk::map::MapFs;
 use super::disk::record::Kind;
 use super::disk::root::Root;
 use super::disk::trust::Purpose;
@@ -32,13 +34,13 @@ use crate::sync::{self, Arc};
 const MAX_NOTE: usize = 1 << 20;
 
 /// A directory and its records.
-struct Directory<F: Fs> {
+struct Directory<F: MapFs> {
     root: Arc<Root<F>>,
-    records: Large<F>,
+    records: Backend<F>,
 }
 
 /// Everything behind a [`Store`](super::Store).
-pub(super) struct Tiers<F: Fs> {
+pub(super) struct Tiers<F: MapFs> {
     config: Config,
     status: Status,
     counters: Counters,
@@ -59,13 +61,13 @@ impl Tiers<RealFs> {
     }
 }
 
-impl<F: Fs + Clone> Tiers<F> {
+impl<F: MapFs + Clone> Tiers<F> {
     /// Opens the tiers on this file system.
     pub(super) fn open_on(fs: F, config: Config) -> Self {
         let counters = Counters::default();
         let open = |path: &std::path::Path, purpose, max_size| {
             Root::open(fs.clone(), path, purpose)
-                .map(|root| Directory { records: Large::new(root.clone(), max_size), root })
+                .map(|root| Directory { records: Backend::new(root.clone(), max_size), root })
         };
         let (dir, status) = match (config.mode, &config.dir) {
             (Mode::Off, _) => (None, memory_only("the mode is off")),
@@ -118,7 +120,7 @@ impl<F: Fs + Clone> Tiers<F> {
     }
 }
 
-impl<F: Fs> Tiers<F> {
+impl<F: MapFs> Tiers<F> {
     pub(super) fn config(&self) -> &Config {
         &self.config
     }
@@ -133,7 +135,7 @@ impl<F: Fs> Tiers<F> {
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Record> {
-        match self.look_up(key) {
+        match self.look_up(key, Care::Quick) {
             Some((record, origin)) => {
                 self.counters.answered(origin);
                 Some(record)
@@ -175,7 +177,7 @@ impl<F: Fs> Tiers<F> {
         key: &Key,
         make: impl FnOnce() -> Result<Draft, E>,
     ) -> Result<(Record, Origin), E> {
-        if let Some((record, origin)) = self.look_up(key) {
+        if let Some((record, origin)) = self.look_up(key, Care::Quick) {
             self.counters.answered(origin);
             return Ok((record, origin));
         }
@@ -203,7 +205,7 @@ impl<F: Fs> Tiers<F> {
         if self.dir.is_none() || self.config.mode == Mode::Refresh {
             return self.notes.get(key).map(|note| note.to_vec());
         }
-        self.read_dirs().find_map(|dir| match dir.records.note(key) {
+        self.read_dirs().find_map(|dir| match dir.records.get(key, Kind::Note, Care::Thorough) {
             Lookup::Hit(found) => Some(found.bytes[found.layout.payload].to_vec()),
             Lookup::Miss(_) => None,
         })
@@ -252,7 +254,7 @@ impl<F: Fs> Tiers<F> {
     }
 
     pub(super) fn inspect(&self, key: &Key) -> Option<Inspection> {
-        let (record, origin) = self.look_up(key)?;
+        let (record, origin) = self.look_up(key, Care::Thorough)?;
         let record_bytes = record.bytes().len();
         Some(Inspection { record, origin, record_bytes })
     }
@@ -278,11 +280,11 @@ impl<F: Fs> Tiers<F> {
         StoreError::Unavailable(self.status.to_string())
     }
 
-    fn look_up(&self, key: &Key) -> Option<(Record, Origin)> {
+    fn look_up(&self, key: &Key, care: Care) -> Option<(Record, Origin)> {
         if let Some(record) = self.memory.get(key) {
             return Some((record, Origin::Memory));
         }
-        self.read_dirs().find_map(|dir| match dir.records.get(key) {
+        self.read_dirs().find_map(|dir| match dir.records.get(key, Kind::Artifact, care) {
             Lookup::Hit(found) => Some((self.keep(key, verified(found)), Origin::Disk)),
             Lookup::Miss(_) => None,
         })
@@ -343,9 +345,10 @@ impl<F: Fs> Tiers<F> {
     }
 }
 
-impl<F: Fs> super::flight::Tiers<Record> for Tiers<F> {
+impl<F: MapFs> super::flight::Tiers<Record> for Tiers<F> {
     fn lookup(&self, key: &Key) -> Option<(Record, Origin)> {
-        self.look_up(key)
+        // What follows a miss here is dearer than the care.
+        self.look_up(key, Care::Thorough)
     }
 
     fn cost(&self, _key: &Key) -> Option<Duration> {
@@ -353,7 +356,7 @@ impl<F: Fs> super::flight::Tiers<Record> for Tiers<F> {
     }
 }
 
-impl<F: Fs> Drop for Tiers<F> {
+impl<F: MapFs> Drop for Tiers<F> {
     fn drop(&mut self) {
         // A forked child would tell its parent's counts again.
         if let (Some(file), true) = (&self.config.stats, self.process == std::process::id()) {

@@ -8,6 +8,7 @@ mod clear;
 mod crash;
 mod damage;
 mod evict;
+mod flight;
 mod fork;
 mod lock;
 mod notes;

@@ -76,6 +76,8 @@ pub(crate) struct Opened<H> {
     /// `None` where it is missing and may not be made: there is nothing to read.
     pub(crate) space: Option<H>,
     pub(crate) space_identity: Option<(u64, u64)>,
+    /// The user as whom it was judged: what lies in it has to belong to the same.
+    pub(crate) user: u32,
     /// Whether entries can be made; otherwise they are only read.
     pub(crate) writable: bool,
     /// What the file system can be trusted with.
@@ -227,7 +229,8 @@ pub(crate) fn open<F: Fs>(
     let class = fs.class(&root).unwrap_or(FsClass::Foreign);
     let (space, space_identity) = space.unzip();
     let root_identity = root_stat.identity();
-    Ok(Opened { parent, name, root, root_identity, space, space_identity, writable, class })
+    let user = judge.user;
+    Ok(Opened { parent, name, root, root_identity, space, space_identity, user, writable, class })
 }
 
 /// As the kernel's own limit.

@@ -1,5 +1,7 @@
 //! Simulated processes, locks, time and tiers for the tests of the flight.
 
+#![cfg_attr(any(loom, shuttle), allow(dead_code, reason = "the races need only a part of it"))]
+
 use std::collections::BTreeMap;
 use std::io;
 // An id changes in a fork and in no race: loom need not look.
@@ -136,8 +138,10 @@ pub(crate) struct FakeClock {
     begin: Instant,
     slept: Mutex<Duration>,
     /// What happens elsewhere once a total time was slept.
-    events: Mutex<Vec<(Duration, Box<dyn FnOnce() + Send>)>>,
+    events: Mutex<Vec<(Duration, Event)>>,
 }
+
+type Event = Box<dyn FnOnce() + Send>;
 
 impl FakeClock {
     pub(crate) fn new() -> Self {

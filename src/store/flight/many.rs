@@ -118,7 +118,7 @@ where
                     return false;
                 }
                 match self.visit(place, Some(patience)) {
-                    Ok(_) => false,
+                    Ok(()) => false,
                     Err(Busy(follower)) => {
                         thread = thread.take().or(follower);
                         true

@@ -265,8 +265,8 @@ fn nested_makers_do_not_wait_in_a_circle() {
 /// Each fault must be seen.
 #[cfg(any(loom, shuttle))]
 mod faults {
-    use super::super::cell::faults::{REMOVES_TWICE, SILENT};
-    use super::super::faults::{EARLY_RETURN, NESTED_WAIT, NO_SECOND_LOOK};
+    use super::super::cell::faults as cell;
+    use super::super::faults::*;
     use super::*;
     use crate::race::{Fault, reject};
 
@@ -274,8 +274,8 @@ mod faults {
     #[cfg(not(loom))]
     #[test]
     fn silent() {
-        reject(SILENT, ONE_MAKES, two_threads);
-        reject(SILENT, PANICS, panicking_and_one);
+        reject(cell::SILENT, ONE_MAKES, two_threads);
+        reject(cell::SILENT, PANICS, panicking_and_one);
     }
 
     #[cfg(not(loom))]
@@ -286,7 +286,7 @@ mod faults {
 
     #[test]
     fn removes_twice() {
-        reject(REMOVES_TWICE, FAILS, failing_and_two);
+        reject(cell::REMOVES_TWICE, FAILS, failing_and_two);
     }
 
     #[test]

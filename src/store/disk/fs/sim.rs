@@ -33,6 +33,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::{Access, Fs, FsClass, Stat};
+use crate::sync::simulated::Clock;
 use crate::sync::{Arc, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, thread};
 use machine::{Failed, Machine, Setup, Violation};
 use op::{Fd, Footprint, Op, Pid, Reply};
@@ -263,17 +264,6 @@ impl SimFs {
         self.world.machine(|machine| (machine.process(pid).steps, machine.process(pid).writes))
     }
 
-    /// The monotonic clock of the machine.
-    pub(crate) fn now(&self) -> Duration {
-        let ns = self.world.machine(|machine| machine.clock_ns);
-        Duration::from_nanos(u64::try_from(ns).expect("this century"))
-    }
-
-    /// Lets time pass, and others go on.
-    pub(crate) fn sleep(&self, duration: Duration) {
-        let _ = self.perform(Op::Sleep(duration));
-    }
-
     /// A step of the test itself: it writes down, or looks up, what is called `what` among its processes.
     pub(crate) fn witness(&self, what: u64, change: bool) {
         let _ = self.perform(Op::Witness { what, change });
@@ -375,6 +365,17 @@ impl SimFs {
     fn write_late(&self) -> io::Result<()> {
         let late = self.world.state().late.remove(&self.pid());
         late.map_or(Ok(()), |op| self.done(op))
+    }
+}
+
+impl Clock for SimFs {
+    fn now(&self) -> Duration {
+        let ns = self.world.machine(|machine| machine.clock_ns);
+        Duration::from_nanos(u64::try_from(ns).expect("this century"))
+    }
+
+    fn sleep(&self, duration: Duration) {
+        let _ = self.perform(Op::Sleep(duration));
     }
 }
 
@@ -790,5 +791,23 @@ impl Tasks {
         };
         let tasks = self.tasks.iter().enumerate();
         tasks.filter(|(_, task)| !task.finished && !task.stopped).map(candidate).collect()
+    }
+}
+
+/// Nothing here can be mapped: every record is a file of its own.
+impl crate::store::disk::map::MapFs for SimFs {
+    type Map = Arc<crate::store::disk::words::Array>;
+    type MapMut = Arc<crate::store::disk::words::Array>;
+
+    fn map(&self, _: &Handle, _: u64) -> io::Result<Self::Map> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn map_mut(&self, _: &Handle, _: u64) -> io::Result<Self::MapMut> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn reader(map: &Self::MapMut) -> Self::Map {
+        map.clone()
     }
 }

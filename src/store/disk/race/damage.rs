@@ -3,6 +3,7 @@
 use super::*;
 use crate::store::disk::fs::Fs;
 use crate::store::disk::fs::sim::machine::Content;
+use crate::sync::simulated::Clock;
 
 /// Puts bytes in the place of a file, as a disk that forgets or a hand that edits may.
 fn overwrite(world: &World, path: &str, bytes: Vec<u8>) {

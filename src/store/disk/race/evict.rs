@@ -1,6 +1,7 @@
 //! Records are evicted while others publish and look up.
 
 use super::*;
+use crate::sync::simulated::Clock;
 
 /// What a small record occupies.
 const BLOCK: u64 = 4096;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::store::disk::fs::Fs;
 use crate::store::disk::lock::{FLIGHT, LockFile};
+use crate::sync::simulated::Clock;
 
 const BYTE: u64 = 77;
 

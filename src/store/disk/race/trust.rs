@@ -3,6 +3,7 @@
 use super::*;
 use crate::store::disk::fs::Fs;
 use crate::store::disk::fs::sim::machine::Content;
+use crate::sync::simulated::Clock;
 
 /// A record that was offered, lying where others can write it.
 fn planted() -> Content {

@@ -35,6 +35,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 use std::str::FromStr;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -45,7 +46,7 @@ use super::crash::{Fate, Images};
 use super::machine::{Machine, Setup, mix};
 use super::schedule::{Priorities, Random, Replay, Schedule, Search, Strategy};
 use super::{Fault, FaultKind, Job, MOST_TASKS, Mutant, SimFs, TASK, Task, Tasks, Unwind, World};
-use crate::sync::thread;
+use crate::sync::{simulated, thread};
 
 /// The errors that a step may meet.
 pub(crate) const ERRORS: [Errno; 7] =
@@ -190,7 +191,9 @@ impl Driver {
             let (world, worker) = (world.clone(), self.pool.worker(task));
             let job: Job = Box::new(move || {
                 TASK.set(Some(task));
+                simulated::set(Some(Rc::new(fs.clone())));
                 let outcome = outcome(|| body(fs));
+                simulated::set(None);
                 world.finish(task, outcome.err());
                 TASK.set(None);
             });
@@ -507,7 +510,10 @@ impl Explorer {
             state.mutant = self.mutant;
             state.snapshots = snapshots.then(Vec::new);
         }
-        outcome(|| recover(&world, value))?;
+        simulated::set(Some(Rc::new(world.process())));
+        let recovered = outcome(|| recover(&world, value));
+        simulated::set(None);
+        recovered?;
         let mut state = world.state();
         let mut taken = state.snapshots.take().unwrap_or_default();
         if snapshots {
@@ -598,8 +604,10 @@ impl Explorer {
             schedule: Schedule::default(),
             steps: Vec::new(),
         };
+        simulated::set(Some(Rc::new(world.process())));
         let run = Run { world, processes: RefCell::default(), driver: Some(RefCell::new(driver)) };
         let value = outcome(|| body(&run));
+        simulated::set(None);
         let driver = run.driver.expect("it was given").into_inner();
         let mut state = run.world.state();
         let value = match state.violation.take() {
@@ -673,7 +681,9 @@ impl Explorer {
                     state.mutant = self.mutant;
                     (state.log, state.snapshots) = (Some(Vec::new()), Some(Vec::new()));
                 }
+                simulated::set(Some(Rc::new(world.process())));
                 seen = outcome(|| recover(&world, value)).err();
+                simulated::set(None);
                 let mut state = world.state();
                 log.append(&mut state.log.take().unwrap_or_default());
                 snapshots = state.snapshots.take().unwrap_or_default();

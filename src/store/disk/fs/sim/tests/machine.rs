@@ -1,5 +1,6 @@
 //! What forks, deaths and power cuts do to a machine, and the promises that it watches.
 
+use crate::sync::simulated::Clock;
 use std::collections::BTreeSet;
 
 use crate::store::disk::fs::sim::crash::Images;

@@ -1,6 +1,7 @@
 //! The search that leaves out orders finds every outcome that the one which tries them all does; a failure's
 //! recipe shows the failure again.
 
+use crate::sync::simulated::Clock;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
