@@ -238,9 +238,9 @@ impl Engine {
             fetched[i].origin = Origin::Made;
         }
         let (names, definitions) = program.into_parts();
-        let all = definitions.into_iter().zip(functions).zip(fetched);
+        let all = definitions.iter().zip(functions).zip(fetched);
         let got = all.map(|((definition, function), fetched)| Got {
-            name: definition.name,
+            name: Arc::clone(&definition.name),
             function,
             key: fetched.key,
             origin: fetched.origin,
