@@ -111,12 +111,13 @@ impl Hasher for Stream {
 /// Compiles functions, one after the other, reusing memory.
 pub(crate) struct Compiler<'a> {
     target: &'a Target,
-    context: Context,
+    /// Made when there is something to compile: a hit needs none.
+    context: Option<Box<Context>>,
 }
 
 impl<'a> Compiler<'a> {
     pub(crate) fn new(target: &'a Target) -> Self {
-        Compiler { target, context: Context::new() }
+        Compiler { target, context: None }
     }
 
     /// The artifact of `function`; `name` is what errors call it. A panic in Cranelift is an error too.
@@ -128,7 +129,7 @@ impl<'a> Compiler<'a> {
         let compiled = catch_unwind(AssertUnwindSafe(|| self.compile_or_panic(name, function)));
         compiled.unwrap_or_else(|panic| {
             // What a panic left behind in here is not looked at again.
-            self.context = Context::new();
+            self.context = None;
             let message = panic
                 .downcast_ref::<String>()
                 .map(String::as_str)
@@ -139,12 +140,12 @@ impl<'a> Compiler<'a> {
     }
 
     fn compile_or_panic(&mut self, name: &str, function: &Function) -> Result<Vec<u8>, CodeError> {
-        self.context.clear();
-        self.context.func = function.clone();
-        self.context
+        let context = self.context.get_or_insert_with(|| Box::new(Context::new()));
+        context.clear();
+        context.func = function.clone();
+        let compiled = context
             .compile(self.target.isa(), &mut Default::default())
             .map_err(|error| explain(name, function, error.inner))?;
-        let compiled = self.context.compiled_code().expect("it has just been compiled");
         artifact::encode(compiled, function, self.target.environment())
             .map_err(|reason| CodeError::Unsupported { function: name.into(), reason })
     }
