@@ -108,8 +108,8 @@ impl Store {
 
     /// The record of `key`: from a tier, from another thread or process that is making it, or from `make`.
     ///
-    /// Waiting for others is bounded: at least 5 s for a key that nobody has made before, four times the known
-    /// cost otherwise (50 ms to 30 s); after that `make` runs here too. Inside another `make` nothing waits.
+    /// Waiting for another process is bounded by 5 s, for a thread of this one by 10 s; after that `make` runs
+    /// here too. Inside another `make` nothing waits.
     ///
     /// # Errors
     ///
