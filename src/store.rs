@@ -31,9 +31,9 @@ use crate::stats::Stats;
 use crate::sync::Arc;
 
 pub use disk::record::{Kind, Meta};
-pub use disk::usage::{Amount, Entry, Usage};
+pub use disk::usage::{Amount, Entry, Usage, Verified};
 pub use record::{Draft, Origin, Published, Record};
-pub use status::{Inspection, Status};
+pub use status::{Inspection, PruneLimits, Status};
 
 use disk::fs::real::RealFs;
 use tiers::Tiers;
@@ -172,6 +172,37 @@ impl Store {
     /// The record of `key` for looking at: it is not counted as used.
     pub fn inspect(&self, key: &Key) -> Option<Inspection> {
         self.0.inspect(key)
+    }
+
+    /// Removes the entry of `key`, here and in the directory; says whether there was one. Other processes that
+    /// have loaded it keep it.
+    ///
+    /// # Errors
+    ///
+    /// If the directory may only be read, or the file system refuses.
+    pub fn remove(&self, key: &Key) -> Result<bool, StoreError> {
+        self.0.remove(key)
+    }
+
+    /// Removes what is over the limits: entries that were not used for long, then those that are worth the least
+    /// for the room they take. Says what is left. Others may go on working. Where records share segments, what
+    /// goes is whole segments, and what is still in use in them is moved.
+    ///
+    /// # Errors
+    ///
+    /// If there is no directory that may be written, or the file system refuses.
+    pub fn prune(&self, limits: PruneLimits) -> Result<Usage, StoreError> {
+        self.0.prune(limits)
+    }
+
+    /// Reads every record of the directory, takes out those that are damaged, and counts both. `step` is told
+    /// from time to time how many parts are done, and of how many.
+    ///
+    /// # Errors
+    ///
+    /// If there is no directory that may be written, or the file system refuses.
+    pub fn verify(&self, step: impl FnMut(usize, usize)) -> Result<Verified, StoreError> {
+        self.0.verify(step)
     }
 
     /// Removes every entry, here and in the directory, and says what lay there. Others may go on working:

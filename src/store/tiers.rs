@@ -19,11 +19,11 @@ use super::disk::map::MapFs;
 use super::disk::record::Kind;
 use super::disk::root::Root;
 use super::disk::trust::Purpose;
-use super::disk::usage::{Entry, Usage};
+use super::disk::usage::{Entry, Usage, Verified};
 use super::flight::{Duplicate, Got, SingleFlight};
 use super::memory::Memory;
 use super::record::{Draft, Origin, Published, Record};
-use super::status::{Inspection, Status};
+use super::status::{Inspection, PruneLimits, Status};
 use crate::config::{Config, Mode};
 use crate::error::StoreError;
 use crate::key::{Key, KeyBuilder};
@@ -264,6 +264,30 @@ impl<F: MapFs> Tiers<F> {
         self.notes.clear();
         let dir = self.writable().ok_or_else(|| self.unavailable())?;
         dir.records.clear().map_err(error)
+    }
+
+    pub(super) fn remove(&self, key: &Key) -> Result<bool, StoreError> {
+        let had = self.memory.remove(key).is_some();
+        match self.writable() {
+            Some(dir) => {
+                dir.records.remove(key, Kind::Artifact).map(|was| was || had).map_err(error)
+            }
+            None if self.dir.is_none() => Ok(had),
+            None => Err(self.unavailable()),
+        }
+    }
+
+    pub(super) fn prune(&self, limits: PruneLimits) -> Result<Usage, StoreError> {
+        let dir = self.writable().ok_or_else(|| self.unavailable())?;
+        let max_size = limits.max_size.unwrap_or(self.config.max_size);
+        let unused_s = limits.unused_for.map(|time| time.as_secs());
+        dir.records.prune(max_size, unused_s).map_err(error)?;
+        Ok(dir.records.usage())
+    }
+
+    pub(super) fn verify(&self, step: impl FnMut(usize, usize)) -> Result<Verified, StoreError> {
+        let dir = self.writable().ok_or_else(|| self.unavailable())?;
+        dir.records.verify(step).map_err(error)
     }
 
     /// The directories to read, the nearer one first: none where everything is to be made anew.

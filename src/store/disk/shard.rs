@@ -52,7 +52,6 @@ use crate::sync::{Arc, AtomicU32, Mutex};
 use generation::Held;
 use turn::Writer;
 
-pub(crate) use evict::Verified;
 pub(crate) use turn::Turn;
 
 /// Recency is kept to the hour.

@@ -22,10 +22,10 @@ use super::map::MapFs;
 use super::reason::Reason;
 use super::record::Kind;
 use super::root::Root;
-use super::shard::{Shard, Turn, Unwritten, Verified, trusted};
+use super::shard::{Shard, Turn, Unwritten, trusted};
 use super::sizing::{Sizing, shard_bits};
 use super::trust::Opened;
-use super::usage::{Entry, Usage};
+use super::usage::{Entry, Usage, Verified};
 
 /// The name of the file that says what the directory is.
 const META: &str = "meta";
@@ -157,17 +157,18 @@ impl<F: MapFs> Shards<F> {
         })
     }
 
-    /// Reads every record, and takes out those that are damaged.
-    pub(crate) fn verify(&self) -> Result<Verified, Failure> {
-        let mut sum = Verified::default();
-        self.each("verifying", |mut turn| {
-            let verified = turn.verify()?;
-            sum.whole += verified.whole;
-            sum.damaged += verified.damaged;
-            sum.bytes += verified.bytes;
-            Ok(())
-        })?;
-        Ok(sum)
+    /// Reads every record, and takes out those that are damaged. `step` is told how many shards are done, and
+    /// of how many.
+    pub(crate) fn verify(&self, mut step: impl FnMut(usize, usize)) -> Result<Verified, Failure> {
+        self.write("verifying", |open| {
+            let mut sum = Verified::default();
+            for (done, shard) in open.shards.iter().enumerate() {
+                step(done, open.shards.len());
+                sum += shard.turn()?.verify()?;
+            }
+            step(open.shards.len(), open.shards.len());
+            Ok(sum)
+        })
     }
 
     fn each(

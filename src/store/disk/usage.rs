@@ -63,3 +63,23 @@ impl Usage {
         self.artifacts.bytes + self.notes.bytes + self.temporary.bytes
     }
 }
+
+/// What reading every record came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Verified {
+    /// Records that are what was published.
+    pub whole: u64,
+    /// Records that are not, and were taken out where the directory may be written.
+    pub damaged: u64,
+    /// The bytes of the whole ones.
+    pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Verified {
+    fn add_assign(&mut self, other: Verified) {
+        self.whole += other.whole;
+        self.damaged += other.damaged;
+        self.bytes += other.bytes;
+    }
+}

@@ -19,18 +19,10 @@ use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
 use crate::store::disk::record;
 use crate::store::disk::segment::victim::Census;
+use crate::store::disk::usage::Verified;
 
 /// A segment of which nothing was used for so long goes, even if there is room.
 const UNUSED_HOURS: u32 = 14 * 24;
-
-/// What was found and taken out by [`Turn::verify`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verified {
-    pub(crate) whole: u64,
-    pub(crate) damaged: u64,
-    /// The bytes of the whole ones.
-    pub(crate) bytes: u64,
-}
 
 impl<F: MapFs> Turn<'_, F> {
     /// Keeps the shard within `limit` bytes and without entries that were not used for `unused_hours`.

@@ -202,7 +202,7 @@ fn the_size_stays_within_the_limit() {
     }
     println!("{hits:?}");
     assert!(hits[&5] > 900 && hits[&0] < 50, "the latest are kept: {hits:?}");
-    let verified = shards.verify().unwrap();
+    let verified = shards.verify(|_, _| ()).unwrap();
     assert_eq!(verified.damaged, 0);
     assert_eq!(verified.whole, u64::from(hits.values().sum::<u32>()));
     assert!(occupied(&dir.path()) > limit / 2, "the room is used");
@@ -311,8 +311,8 @@ fn any_file_may_be_lost_or_damaged() {
             let other = shards_on(RealFs, &dir.path(), TINY);
             let of_other = count_right(&other, 310);
             assert!(of_other == found || (!reopen && (10..found).contains(&of_other)), "{what}");
-            shards.verify().unwrap();
-            assert_eq!(shards.verify().unwrap().damaged, 0, "{what}, {reopen}");
+            shards.verify(|_, _| ()).unwrap();
+            assert_eq!(shards.verify(|_, _| ()).unwrap().damaged, 0, "{what}, {reopen}");
         }
     }
 }
@@ -484,7 +484,7 @@ fn a_writer_may_die_before_each_operation() {
         n += 1;
     }
     assert!(died > 200, "{died} deaths");
-    assert_eq!(count_right(&other, n), other.verify().unwrap().whole);
+    assert_eq!(count_right(&other, n), other.verify(|_, _| ()).unwrap().whole);
 }
 
 /// What a worker puts under a key says the key and who put it.
@@ -571,7 +571,7 @@ fn threads_and_processes_work_in_one_directory() {
         worker.join().unwrap();
     }
     let shards = shards_on(RealFs, &dir.path(), 2 * MIB);
-    assert_eq!(shards.verify().unwrap().damaged, 0);
+    assert_eq!(shards.verify(|_, _| ()).unwrap().damaged, 0);
     assert!(occupied(&dir.path()) <= 2 * MIB + 2 * (64 << 10) + (32 << 10));
 }
 
@@ -886,7 +886,7 @@ mod model {
                     model.retain(|_, (_, used)| hour - *used <= 24);
                 }
                 Op::Verify { by } => {
-                    let verified = handles[by].verify().unwrap();
+                    let verified = handles[by].verify(|_, _| ()).unwrap();
                     assert!(
                         harmed || (verified.damaged, verified.whole) == (0, model.len() as u64)
                     );
