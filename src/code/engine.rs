@@ -324,7 +324,7 @@ fn add_trampolines(program: &mut Program, target: &Target) -> Vec<usize> {
         .map(|definition| {
             let signature = &definition.clif.signature;
             *by_signature.entry(signature).or_insert_with(|| {
-                let clif = call::trampoline(signature, target.isa());
+                let clif = Box::new(call::trampoline(signature, target.isa()));
                 added.push(Definition { name: call::trampoline_name(signature).into(), clif });
                 count + added.len() - 1
             })
