@@ -959,7 +959,7 @@ mod model {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
         /// Any handles, in any order, over files that others harm now and then. Without harm a look finds exactly
         /// what was put last; with it, nothing that was not put.
