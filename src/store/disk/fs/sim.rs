@@ -165,10 +165,7 @@ impl World {
             mutant: None,
             late: BTreeMap::new(),
         };
-        World(Arc::new(Shared {
-            state: Mutex::new(state),
-            over: Condvar::new(),
-        }))
+        World(Arc::new(Shared { state: Mutex::new(state), over: Condvar::new() }))
     }
 
     /// The file system as a new process of [`USER`] sees it.
@@ -218,10 +215,6 @@ impl fmt::Debug for Handle {
 }
 
 impl SimFs {
-    pub(crate) fn world(&self) -> &World {
-        &self.world
-    }
-
     pub(crate) fn pid(&self) -> Pid {
         self.pid.load(Ordering::Relaxed)
     }
@@ -517,7 +510,13 @@ impl Fs for SimFs {
             let _ = self.unlink(at, from);
         } else {
             let replace = false;
-            self.done(Op::Rename { at: dirs.0, from: names.0, to_dir: dirs.1, to: names.1, replace })?;
+            self.done(Op::Rename {
+                at: dirs.0,
+                from: names.0,
+                to_dir: dirs.1,
+                to: names.1,
+                replace,
+            })?;
         }
         self.write_late()
     }
@@ -665,6 +664,9 @@ impl World {
         let Some(task) = TASK.get().filter(|_| state.run.is_some()) else {
             if let Op::Sleep(duration) = op {
                 state.machine.clock_ns += duration.as_nanos() as i128;
+                drop(state);
+                thread::yield_now();
+                state = self.state();
             }
             return (state, op);
         };
@@ -712,7 +714,8 @@ impl World {
         }
         let run = state.run.as_ref().expect("there is a run");
         let (over, abandoned) = (run.tasks.iter().all(|task| task.finished), run.abandoned);
-        let wakes = |index: usize| TASK.get() != Some(index) && (abandoned || run.current == Some(index));
+        let wakes =
+            |index: usize| TASK.get() != Some(index) && (abandoned || run.current == Some(index));
         let tasks = run.tasks.iter().enumerate().filter(|(index, _)| wakes(*index));
         let threads: Vec<_> = tasks.filter_map(|(_, task)| task.thread.clone()).collect();
         if threads.is_empty() && !over && !abandoned {

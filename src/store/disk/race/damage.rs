@@ -1,9 +1,9 @@
 //! Records are damaged, by accident or by hand.
 
-use crate::sync::simulated::Clock;
 use super::*;
 use crate::store::disk::fs::Fs;
 use crate::store::disk::fs::sim::machine::Content;
+use crate::sync::simulated::Clock;
 
 /// Puts bytes in the place of a file, as a disk that forgets or a hand that edits may.
 fn overwrite(world: &World, path: &str, bytes: Vec<u8>) {
@@ -11,7 +11,7 @@ fn overwrite(world: &World, path: &str, bytes: Vec<u8>) {
 }
 
 /// Two look up a record that is damaged while a third publishes it anew. What was published stays.
-fn replaced(run: &Run) {
+pub(super) fn replaced(run: &Run) {
     let oracle = Oracle::default();
     let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
     before.put(&key(0), &body(0)).unwrap();
@@ -123,7 +123,8 @@ fn fill(world: &World, oracle: &Oracle) {
 }
 
 fn every_file(world: &World) -> Vec<String> {
-    world.machine(|machine| machine.paths(&dir(), |content| matches!(content, Content::File { .. })))
+    world
+        .machine(|machine| machine.paths(&dir(), |content| matches!(content, Content::File { .. })))
 }
 
 fn every_directory(world: &World) -> Vec<String> {

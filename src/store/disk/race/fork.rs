@@ -1,9 +1,9 @@
 //! A child that was forked neither releases its parent's locks nor keeps them.
 
-use crate::sync::simulated::Clock;
 use super::*;
 use crate::store::disk::fs::Fs;
 use crate::store::disk::lock::{FLIGHT, LockFile};
+use crate::sync::simulated::Clock;
 
 const BYTE: u64 = 77;
 

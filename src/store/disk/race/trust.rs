@@ -1,9 +1,9 @@
 //! What may not be trusted is not read, not followed and not changed; the machine watches every read (I16).
 
-use crate::sync::simulated::Clock;
 use super::*;
 use crate::store::disk::fs::Fs;
 use crate::store::disk::fs::sim::machine::Content;
+use crate::sync::simulated::Clock;
 
 /// A record that was offered, lying where others can write it.
 fn planted() -> Content {
@@ -112,7 +112,9 @@ fn sim_what_cannot_be_written_is_read() {
         let world = world(&oracle);
         world.machine(|machine| {
             machine.setup.read_only = read_only_mount;
-            for directory in machine.paths(&dir(), |content| matches!(content, Content::Directory { .. })) {
+            for directory in
+                machine.paths(&dir(), |content| matches!(content, Content::Directory { .. }))
+            {
                 let inode = machine.find(&directory).unwrap();
                 machine.node_mut(inode).mode = if read_only_mount { 0o700 } else { 0o500 };
             }
@@ -130,7 +132,7 @@ fn sim_what_cannot_be_written_is_read() {
 }
 
 /// Somebody swaps a record, while it is looked up and published, for something else of the same name.
-fn swapped(run: &Run) {
+pub(super) fn swapped(run: &Run) {
     let oracle = Oracle::default();
     let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
     before.put(&key(0), &body(0)).unwrap();
@@ -146,7 +148,8 @@ fn swapped(run: &Run) {
     fs.meddles();
     run.process_on(fs, move |fs| {
         let root = fs.root().unwrap();
-        let (home, folder) = (fs.open_dir(&root, "home").unwrap(), fs.open_dir(&root, &folder).unwrap());
+        let (home, folder) =
+            (fs.open_dir(&root, "home").unwrap(), fs.open_dir(&root, &folder).unwrap());
         for swap in ["link", "pipe", "shared"] {
             let _ = fs.rename(&home, swap, &folder, &name);
         }

@@ -49,15 +49,8 @@ use super::{Fault, FaultKind, Job, MOST_TASKS, Mutant, SimFs, TASK, Task, Tasks,
 use crate::sync::{simulated, thread};
 
 /// The errors that a step may meet.
-pub(crate) const ERRORS: [Errno; 7] = [
-    Errno::NOSPC,
-    Errno::IO,
-    Errno::INTR,
-    Errno::DQUOT,
-    Errno::MFILE,
-    Errno::NOLCK,
-    Errno::STALE,
-];
+pub(crate) const ERRORS: [Errno; 7] =
+    [Errno::NOSPC, Errno::IO, Errno::INTR, Errno::DQUOT, Errno::MFILE, Errno::NOLCK, Errno::STALE];
 
 /// No run of a process outside of its file system lasts so long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -116,6 +109,8 @@ pub(crate) struct Run {
     world: World,
     processes: RefCell<Vec<Process>>,
     driver: Option<RefCell<Driver>>,
+    /// Without a driver: somebody kills the first process, at any time.
+    killer: bool,
 }
 
 type Process = (SimFs, Box<dyn FnOnce(SimFs) + Send>);
@@ -130,9 +125,14 @@ struct Driver {
 }
 
 impl Run {
-    /// A run on threads that nobody controls: the machine's own, or shuttle's.
-    pub(crate) fn free(setup: Setup) -> Self {
-        Run { world: World::new(setup, 1), processes: RefCell::default(), driver: None }
+    /// Runs a body once on threads that nobody here controls: the machine's own, or shuttle's. Its first
+    /// process may be killed at any time, or not at all.
+    pub(crate) fn free(setup: Setup, killer: bool, body: impl Fn(&Run)) {
+        let world = World::new(setup, 1);
+        // Shuttle's threads are all one thread to the clock, so it must be nobody's who dies.
+        simulated::set(Some(Rc::new(world.process())));
+        body(&Run { world, processes: RefCell::default(), driver: None, killer });
+        simulated::set(None);
     }
 
     pub(crate) fn world(&self) -> &World {
@@ -157,8 +157,18 @@ impl Run {
         match &self.driver {
             Some(driver) => driver.borrow_mut().run(&self.world, processes),
             None => {
-                let start = |(fs, body): Process| thread::spawn(move || outcome(|| body(fs)));
+                let victim = processes.first().filter(|_| self.killer).map(|(fs, _)| fs.clone());
+                let start = |(fs, body): Process| {
+                    thread::spawn(move || {
+                        if !cfg!(shuttle) {
+                            simulated::set(Some(Rc::new(fs.clone())));
+                        }
+                        outcome(|| body(fs))
+                    })
+                };
                 let threads: Vec<_> = processes.into_iter().map(start).collect();
+                let killer = victim.map(|fs| thread::spawn(move || fs.kill()));
+                killer.into_iter().for_each(|killer| killer.join().expect("it only kills"));
                 for thread in threads {
                     if let Err(message) = thread.join().expect("caught") {
                         panic!("{message}");
@@ -335,39 +345,51 @@ impl Explorer {
 
     /// Every order of steps, up to steps that commute.
     pub(crate) fn all<T>(&self, body: impl Fn(&Run) -> T) -> Explored {
-        self.explore(|| {
-            let mut report = Report { complete: true, ..Report::default() };
-            self.search(Search::all(), &self.faults, &body, &mut report)?;
-            Ok(report)
-        }, &body, None::<&fn(&World, &T)>)
+        self.explore(
+            || {
+                let mut report = Report { complete: true, ..Report::default() };
+                self.search(Search::all(), &self.faults, &body, &mut report)?;
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
     }
 
     /// Every order of steps with at most so many preemptions.
     pub(crate) fn bounded<T>(&self, preemptions: u32, body: impl Fn(&Run) -> T) -> Explored {
-        self.explore(|| {
-            let mut report = Report { complete: true, ..Report::default() };
-            self.search(bounded(preemptions), &self.faults, &body, &mut report)?;
-            Ok(report)
-        }, &body, None::<&fn(&World, &T)>)
+        self.explore(
+            || {
+                let mut report = Report { complete: true, ..Report::default() };
+                self.search(bounded(preemptions), &self.faults, &body, &mut report)?;
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
     }
 
     /// So many schedules by seed, times ten for every level of depth: every other one uniform, the rest PCT
     /// with three changes of priority.
     pub(crate) fn random<T>(&self, runs: u64, body: impl Fn(&Run) -> T) -> Explored {
-        self.explore(|| {
-            let mut report = Report::default();
-            let pool = Pool::new();
-            let natural = self.natural(&pool, &body)?;
-            let steps = natural.iter().sum::<u64>() as usize;
-            for seed in 0..runs * 10u64.pow(depth() - 1) {
-                let strategy: Strategy = match seed % 2 {
-                    0 => Strategy::Random(Random(mix(seed))),
-                    _ => Strategy::Priorities(Priorities::new(mix(seed), 4, steps)),
-                };
-                self.run(&pool, strategy, &self.faults, &body, &mut report)?;
-            }
-            Ok(report)
-        }, &body, None::<&fn(&World, &T)>)
+        self.explore(
+            || {
+                let mut report = Report::default();
+                let pool = Pool::new();
+                let natural = self.natural(&pool, &body)?;
+                let steps = natural.iter().sum::<u64>() as usize;
+                for seed in 0..runs * 10u64.pow(depth() - 1) {
+                    let strategy: Strategy = match seed % 2 {
+                        0 => Strategy::Random(Random(mix(seed))),
+                        _ => Strategy::Priorities(Priorities::new(mix(seed), 4, steps)),
+                    };
+                    self.run(&pool, strategy, &self.faults, &body, &mut report)?;
+                }
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
     }
 
     /// One process dies before one of its steps: each process, each step, each under every order with at
@@ -400,21 +422,25 @@ impl Explorer {
         kinds: &[FaultKind],
         body: impl Fn(&Run) -> T,
     ) -> Explored {
-        self.explore(|| {
-            let mut report = Report { complete: true, ..Report::default() };
-            let natural = self.natural(&Pool::new(), &body)?;
-            for (task, steps) in natural.iter().enumerate() {
-                for at in 0..*steps {
-                    for &kind in kinds {
-                        report.places += 1;
-                        let mut faults = self.faults.clone();
-                        faults.push(Fault { task, at, kind });
-                        self.search(bounded(preemptions), &faults, &body, &mut report)?;
+        self.explore(
+            || {
+                let mut report = Report { complete: true, ..Report::default() };
+                let natural = self.natural(&Pool::new(), &body)?;
+                for (task, steps) in natural.iter().enumerate() {
+                    for at in 0..*steps {
+                        for &kind in kinds {
+                            report.places += 1;
+                            let mut faults = self.faults.clone();
+                            faults.push(Fault { task, at, kind });
+                            self.search(bounded(preemptions), &faults, &body, &mut report)?;
+                        }
                     }
                 }
-            }
-            Ok(report)
-        }, &body, None::<&fn(&World, &T)>)
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
     }
 
     /// The power goes before any step that writes and after the last one, under `orders` schedules; the
@@ -435,49 +461,56 @@ impl Explorer {
             ..images
         };
         let again_images = Images { all_below: 4, sample: 2, corners: false, ..images };
-        self.explore(|| {
-            let mut report = Report::default();
-            let pool = Pool::new();
-            let record = Record { snapshots: true, log: false };
-            for order in 0..orders * tenfold as u64 {
-                let strategy: Strategy = match order {
-                    0 => Strategy::Replay(Replay::new(Schedule::default())),
-                    _ => Strategy::Random(Random(mix(order))),
-                };
-                let ended = self.once(&pool, strategy, &self.faults, record, &body);
-                let mut recipe = Recipe { faults: self.faults.clone(), ..Recipe::default() };
-                recipe.schedule = ended.schedule;
-                report.runs += 1;
-                report.steps += ended.steps.iter().sum::<u64>();
-                let value = match ended.value {
-                    Ok(Some(value)) => value,
-                    Ok(None) => continue,
-                    Err(message) => return Err(Failed { message, recipe }),
-                };
-                for (at, machine) in ended.snapshots.iter().enumerate() {
-                    report.places += 1;
-                    for (n, fate) in machine.fates(images).into_iter().enumerate() {
-                        // The first two are everything kept and everything dropped.
-                        let again = n < 2 || mix(n as u64 ^ images.seed) % 16 == 0;
-                        recipe.cuts = vec![(at, fate.clone())];
-                        let snapshots = self
-                            .recover(&machine.image(&fate), &value, &recover, again)
-                            .map_err(|message| Failed { message, recipe: recipe.clone() })?;
-                        report.images += 1;
-                        for (at, machine) in snapshots.iter().enumerate() {
-                            for fate in machine.fates(again_images) {
-                                recipe.cuts.truncate(1);
-                                recipe.cuts.push((at, fate.clone()));
-                                self.recover(&machine.image(&fate), &value, &recover, false)
-                                    .map_err(|message| Failed { message, recipe: recipe.clone() })?;
-                                report.images += 1;
+        self.explore(
+            || {
+                let mut report = Report::default();
+                let pool = Pool::new();
+                let record = Record { snapshots: true, log: false };
+                for order in 0..orders * tenfold as u64 {
+                    let strategy: Strategy = match order {
+                        0 => Strategy::Replay(Replay::new(Schedule::default())),
+                        _ => Strategy::Random(Random(mix(order))),
+                    };
+                    let ended = self.once(&pool, strategy, &self.faults, record, &body);
+                    let mut recipe = Recipe { faults: self.faults.clone(), ..Recipe::default() };
+                    recipe.schedule = ended.schedule;
+                    report.runs += 1;
+                    report.steps += ended.steps.iter().sum::<u64>();
+                    let value = match ended.value {
+                        Ok(Some(value)) => value,
+                        Ok(None) => continue,
+                        Err(message) => return Err(Failed { message, recipe }),
+                    };
+                    for (at, machine) in ended.snapshots.iter().enumerate() {
+                        report.places += 1;
+                        for (n, fate) in machine.fates(images).into_iter().enumerate() {
+                            // The first two are everything kept and everything dropped.
+                            let again = n < 2 || mix(n as u64 ^ images.seed).is_multiple_of(16);
+                            recipe.cuts = vec![(at, fate.clone())];
+                            let snapshots = self
+                                .recover(&machine.image(&fate), &value, &recover, again)
+                                .map_err(|message| Failed { message, recipe: recipe.clone() })?;
+                            report.images += 1;
+                            for (at, machine) in snapshots.iter().enumerate() {
+                                for fate in machine.fates(again_images) {
+                                    recipe.cuts.truncate(1);
+                                    recipe.cuts.push((at, fate.clone()));
+                                    self.recover(&machine.image(&fate), &value, &recover, false)
+                                        .map_err(|message| Failed {
+                                            message,
+                                            recipe: recipe.clone(),
+                                        })?;
+                                    report.images += 1;
+                                }
                             }
                         }
                     }
                 }
-            }
-            Ok(report)
-        }, &body, Some(&recover))
+                Ok(report)
+            },
+            &body,
+            Some(&recover),
+        )
     }
 
     /// Recovers from a power cut; the machine at every step of that, if wanted.
@@ -489,11 +522,8 @@ impl Explorer {
         snapshots: bool,
     ) -> Result<Vec<Machine>, String> {
         let world = World::of(machine.clone());
-        {
-            let mut state = world.state();
-            state.mutant = self.mutant;
-            state.snapshots = snapshots.then(Vec::new);
-        }
+        world.set_mutant(self.mutant);
+        world.state().snapshots = snapshots.then(Vec::new);
         simulated::set(Some(Rc::new(world.process())));
         let recovered = outcome(|| recover(&world, value));
         simulated::set(None);
@@ -575,9 +605,9 @@ impl Explorer {
         body: &impl Fn(&Run) -> T,
     ) -> Ended<T> {
         let world = World::new(self.setup.clone(), 1);
+        world.set_mutant(self.mutant);
         {
             let mut state = world.state();
-            state.mutant = self.mutant;
             state.log = record.log.then(Vec::new);
             state.snapshots = record.snapshots.then(Vec::new);
         }
@@ -589,7 +619,12 @@ impl Explorer {
             steps: Vec::new(),
         };
         simulated::set(Some(Rc::new(world.process())));
-        let run = Run { world, processes: RefCell::default(), driver: Some(RefCell::new(driver)) };
+        let run = Run {
+            world,
+            processes: RefCell::default(),
+            driver: Some(RefCell::new(driver)),
+            killer: false,
+        };
         let value = outcome(|| body(&run));
         simulated::set(None);
         let driver = run.driver.expect("it was given").into_inner();
@@ -635,7 +670,8 @@ impl Explorer {
 
     /// Runs what a failure of this exploration printed: the same failure, if there is a run at all.
     pub(crate) fn replays<T>(&self, failure: &Failure, body: impl Fn(&Run) -> T) -> Failure {
-        let recipe: Recipe = failure.recipe.to_string().parse().expect("a recipe reads as it prints");
+        let recipe: Recipe =
+            failure.recipe.to_string().parse().expect("a recipe reads as it prints");
         let mut again = self.replay(recipe, String::new(), &body, None::<&fn(&World, &T)>);
         again.message = again.log.last().cloned().unwrap_or_default();
         again
@@ -659,9 +695,9 @@ impl Explorer {
             for (at, fate) in &recipe.cuts {
                 log.push(format!("power cut before writing step {at}, fates {fate:?}"));
                 let world = World::of(snapshots[*at].image(fate));
+                world.set_mutant(self.mutant);
                 {
                     let mut state = world.state();
-                    state.mutant = self.mutant;
                     (state.log, state.snapshots) = (Some(Vec::new()), Some(Vec::new()));
                 }
                 simulated::set(Some(Rc::new(world.process())));

@@ -43,8 +43,16 @@ pub(crate) struct NameChange {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    File { data: Vec<u8>, durable: Vec<u8>, pending: Vec<DataChange> },
-    Directory { names: BTreeMap<String, Ino>, durable: BTreeMap<String, Ino>, pending: Vec<NameChange> },
+    File {
+        data: Vec<u8>,
+        durable: Vec<u8>,
+        pending: Vec<DataChange>,
+    },
+    Directory {
+        names: BTreeMap<String, Ino>,
+        durable: BTreeMap<String, Ino>,
+        pending: Vec<NameChange>,
+    },
     Symlink(String),
     Fifo,
 }
@@ -446,7 +454,9 @@ impl Machine {
             Op::Write { file, bytes, offset } => {
                 format!("write {} bytes at {offset} to {}", bytes.len(), of(file))
             }
-            Op::Read { file, length, offset } => format!("read {length} at {offset} of {}", of(file)),
+            Op::Read { file, length, offset } => {
+                format!("read {length} at {offset} of {}", of(file))
+            }
             Op::Rename { at, from, to_dir, to, replace } => {
                 let new = if *replace { "" } else { ", unless taken" };
                 format!("rename `{from}` in {} to `{to}` in {}{new}", of(at), of(to_dir))
@@ -458,7 +468,9 @@ impl Machine {
             Op::Stat(fd) => format!("stat {}", of(fd)),
             Op::TryLock(fd) => format!("try to lock {}", of(fd)),
             Op::Unlock(fd) => format!("unlock {}", of(fd)),
-            Op::TryLockByte { file, offset } => format!("try to lock byte {offset} of {}", of(file)),
+            Op::TryLockByte { file, offset } => {
+                format!("try to lock byte {offset} of {}", of(file))
+            }
             Op::UnlockByte { file, offset } => format!("unlock byte {offset} of {}", of(file)),
             Op::Close(fd) => format!("close {}", of(fd)),
             other => format!("{other:?}"),
@@ -739,11 +751,12 @@ impl Machine {
                 return Ok(Reply::Done);
             }
             match (&self.nodes[&inode].content, &self.nodes[&old].content) {
-                (Content::Directory { .. }, Content::Directory { names, .. }) => {
-                    if !names.is_empty() {
-                        return Err(Errno::NOTEMPTY.into());
-                    }
+                (Content::Directory { .. }, Content::Directory { names, .. })
+                    if !names.is_empty() =>
+                {
+                    return Err(Errno::NOTEMPTY.into());
                 }
+                (Content::Directory { .. }, Content::Directory { .. }) => {}
                 (Content::Directory { .. }, _) => return Err(Errno::NOTDIR.into()),
                 (_, Content::Directory { .. }) => return Err(Errno::ISDIR.into()),
                 _ => {}
@@ -973,7 +986,13 @@ impl Machine {
         Ok(())
     }
 
-    fn keeps_lock_files(&mut self, pid: Pid, directory: Ino, name: &str, inode: Ino) -> Outcome<()> {
+    fn keeps_lock_files(
+        &mut self,
+        pid: Pid,
+        directory: Ino,
+        name: &str,
+        inode: Ino,
+    ) -> Outcome<()> {
         if self.process(pid).meddles {
             self.meddled = true;
             return Ok(());
@@ -1164,7 +1183,9 @@ impl DataChange {
 fn components(path: &Path) -> Vec<String> {
     path.components()
         .filter_map(|component| match component {
-            Component::Normal(name) => Some(name.to_str().expect("simulated names are text").into()),
+            Component::Normal(name) => {
+                Some(name.to_str().expect("simulated names are text").into())
+            }
             Component::ParentDir => Some("..".into()),
             _ => None,
         })

@@ -16,36 +16,96 @@ pub(crate) type Ino = u64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Root,
-    Walk { at: Fd, name: String },
-    ReadLink { at: Fd, name: String },
+    Walk {
+        at: Fd,
+        name: String,
+    },
+    ReadLink {
+        at: Fd,
+        name: String,
+    },
     Writable(Fd),
-    OpenDir { at: Fd, name: String },
-    MakeDir { at: Fd, name: String },
-    Open { at: Fd, name: String, access: Access },
+    OpenDir {
+        at: Fd,
+        name: String,
+    },
+    MakeDir {
+        at: Fd,
+        name: String,
+    },
+    Open {
+        at: Fd,
+        name: String,
+        access: Access,
+    },
     Stat(Fd),
-    StatAt { at: Fd, name: String },
-    Read { file: Fd, length: usize, offset: u64 },
-    Write { file: Fd, bytes: Vec<u8>, offset: u64 },
-    Allocate { file: Fd, offset: u64, length: u64 },
+    StatAt {
+        at: Fd,
+        name: String,
+    },
+    Read {
+        file: Fd,
+        length: usize,
+        offset: u64,
+    },
+    Write {
+        file: Fd,
+        bytes: Vec<u8>,
+        offset: u64,
+    },
+    Allocate {
+        file: Fd,
+        offset: u64,
+        length: u64,
+    },
     Sync(Fd),
-    Rename { at: Fd, from: String, to_dir: Fd, to: String, replace: bool },
+    Rename {
+        at: Fd,
+        from: String,
+        to_dir: Fd,
+        to: String,
+        replace: bool,
+    },
     /// A second name for a file; an error if it is taken.
-    Link { at: Fd, from: String, to_dir: Fd, to: String },
-    Unlink { at: Fd, name: String },
-    RemoveDir { at: Fd, name: String },
+    Link {
+        at: Fd,
+        from: String,
+        to_dir: Fd,
+        to: String,
+    },
+    Unlink {
+        at: Fd,
+        name: String,
+    },
+    RemoveDir {
+        at: Fd,
+        name: String,
+    },
     /// The names after this one: a listing takes two steps, and the directory may change between them.
-    List { at: Fd, after: Option<String> },
+    List {
+        at: Fd,
+        after: Option<String>,
+    },
     Touch(Fd),
     Class(Fd),
     TryLock(Fd),
     Unlock(Fd),
-    TryLockByte { file: Fd, offset: u64 },
-    UnlockByte { file: Fd, offset: u64 },
+    TryLockByte {
+        file: Fd,
+        offset: u64,
+    },
+    UnlockByte {
+        file: Fd,
+        offset: u64,
+    },
     Close(Fd),
     Sleep(Duration),
     /// No operation of a file system: a test writes down, or looks up, what all its processes share. It is
     /// a step so that the order of such notes and real steps is explored too.
-    Witness { what: u64, change: bool },
+    Witness {
+        what: u64,
+        change: bool,
+    },
 }
 
 impl Op {

@@ -53,7 +53,11 @@ impl Strategy {
 
     /// The task to go next: an index into `candidates`, which is never empty. `current` is the task that
     /// took the step before. `None` ends the run: whatever it would show has been seen.
-    pub(crate) fn pick(&mut self, current: Option<usize>, candidates: &[Candidate]) -> Option<usize> {
+    pub(crate) fn pick(
+        &mut self,
+        current: Option<usize>,
+        candidates: &[Candidate],
+    ) -> Option<usize> {
         match self {
             Strategy::Search(search) => search.pick(current, candidates),
             Strategy::Random(random) => Some(random.pick(candidates)),
@@ -69,7 +73,11 @@ fn natural(current: Option<usize>, candidates: &[Candidate]) -> usize {
     let after = current.map_or(0, |task| task + 1);
     let rank = |index: &usize| {
         let candidate = &candidates[*index];
-        let turn = if Some(candidate.task) == current { 0 } else { 1 + usize::from(candidate.task < after) };
+        let turn = if Some(candidate.task) == current {
+            0
+        } else {
+            1 + usize::from(candidate.task < after)
+        };
         (candidate.asleep, turn, candidate.task)
     };
     (0..candidates.len()).min_by_key(rank).expect("there are candidates")
@@ -216,8 +224,13 @@ impl Search {
     fn pick(&mut self, current: Option<usize>, candidates: &[Candidate]) -> Option<usize> {
         self.depth += 1;
         if let Some(choice) = self.path.get(self.depth - 1) {
-            let same = choice.candidates.iter().map(|c| c.task).eq(candidates.iter().map(|c| c.task));
-            assert!(same, "the body is not deterministic: a replay diverged at step {}", self.depth);
+            let same =
+                choice.candidates.iter().map(|c| c.task).eq(candidates.iter().map(|c| c.task));
+            assert!(
+                same,
+                "the body is not deterministic: a replay diverged at step {}",
+                self.depth
+            );
             return Some(choice.chosen);
         }
         let spent = self.path.last().map_or(0, |last| last.spent + last.cost(last.chosen));

@@ -43,13 +43,10 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let file = || 0usize..6;
     let name = || prop::sample::select(vec!["a", "b", "c", "d", "link"]);
-    let path = || prop::sample::select(vec!["a", "b", "c", "d", "link", "c/a", "c/d", "link/a", "a/b"]);
-    let access = prop::sample::select(vec![
-        Access::Read,
-        Access::Write,
-        Access::Ensure,
-        Access::CreateNew,
-    ]);
+    let path =
+        || prop::sample::select(vec!["a", "b", "c", "d", "link", "c/a", "c/d", "link/a", "a/b"]);
+    let access =
+        prop::sample::select(vec![Access::Read, Access::Write, Access::Ensure, Access::CreateNew]);
     prop_oneof![
         1 => (file(), name()).prop_map(|(at, name)| Step::Walk(at, name)),
         1 => Just(Step::Walk(0, "..")),
@@ -134,11 +131,15 @@ impl<F: Fs> Table<F> {
                 let read = fs.read_at(file(at), &mut buffer, *offset);
                 return said(read.map(|n| buffer[..n].to_vec()));
             }
-            Step::Write(at, bytes, offset) => return said(fs.write_all_at(file(at), bytes, *offset)),
+            Step::Write(at, bytes, offset) => {
+                return said(fs.write_all_at(file(at), bytes, *offset));
+            }
             Step::Allocate(at, from, n) => return said(fs.allocate(file(at), *from, *n)),
             Step::Touch(at) => return said(fs.touch(file(at))),
             Step::Rename(a, from, b, to) => return said(fs.rename(file(a), from, file(b), to)),
-            Step::RenameNew(a, from, b, to) => return said(fs.rename_new(file(a), from, file(b), to)),
+            Step::RenameNew(a, from, b, to) => {
+                return said(fs.rename_new(file(a), from, file(b), to));
+            }
             Step::Unlink(at, name) => return said(fs.unlink(file(at), name)),
             Step::RemoveDir(at, name) => return said(fs.remove_dir(file(at), name)),
             // A directory that is only walked through is not to be listed.

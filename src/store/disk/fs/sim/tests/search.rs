@@ -30,13 +30,16 @@ fn program(fs: &SimFs, dir: &Handle, mut seed: u64, length: usize) -> Vec<String
             3 => format!("{:?}", fs.stat_at(dir, a).map(|stat| (stat.length, stat.links)).ok()),
             4 => format!("{:?}", fs.list(dir).unwrap()),
             n => {
-                let access = [Access::Read, Access::Ensure, Access::CreateNew][(seed >> 16) as usize % 3];
+                let access =
+                    [Access::Read, Access::Ensure, Access::CreateNew][(seed >> 16) as usize % 3];
                 let Ok(file) = fs.open(dir, a, access) else {
                     answers.push("none".into());
                     continue;
                 };
                 let answer = match n {
-                    5 | 6 => format!("{:?}", fs.write_all_at(&file, &seed.to_le_bytes(), 0).is_ok()),
+                    5 | 6 => {
+                        format!("{:?}", fs.write_all_at(&file, &seed.to_le_bytes(), 0).is_ok())
+                    }
                     7 | 8 => {
                         let mut bytes = [0; 8];
                         format!("{:?} {bytes:?}", fs.read_at(&file, &mut bytes, 0).unwrap())
@@ -57,9 +60,10 @@ type Outcomes = BTreeSet<Vec<Vec<String>>>;
 
 fn outcomes(seed: u64, explore: impl FnOnce(&Explorer, &dyn Fn(&Run))) -> Outcomes {
     let seen = Mutex::new(Outcomes::new());
-    let explorer =
-        Explorer::new("a program").setup(Setup { watch: false, ..Setup::default() }).most_runs(100_000);
-    let (tasks, length) = if seed % 3 == 0 { (3, 1) } else { (2, 2) };
+    let explorer = Explorer::new("a program")
+        .setup(Setup { watch: false, ..Setup::default() })
+        .most_runs(100_000);
+    let (tasks, length) = if seed.is_multiple_of(3) { (3, 1) } else { (2, 2) };
     explore(&explorer, &|run: &Run| {
         let answers = Arc::new(Mutex::new(vec![Vec::new(); tasks]));
         for task in 0..tasks {
