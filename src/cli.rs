@@ -5,16 +5,19 @@
 //!                                             data on stdout, words for people on stderr
 //! ```
 
+mod clear;
 mod exit;
 mod inspect;
 mod output;
 mod run;
+mod stats;
 
 use std::ffi::OsString;
 
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::Config;
+use crate::config::{Config, Mode};
+use crate::store::Store;
 pub use exit::Exit;
 use output::Output;
 
@@ -44,7 +47,12 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Stats(stats::Arguments),
     Inspect(inspect::Arguments),
+    /// Remove every entry of the cache
+    ///
+    /// Processes that use the cache meanwhile go on with what they have loaded.
+    Clear,
     /// Print the path of the cache directory
     ///
     /// It need not exist yet.
@@ -58,15 +66,15 @@ Examples:
   cachelift run --summary human *.clif        say what was compiled and what was loaded
 
 Environment:
-  CACHELIFT_DIR          the cache directory [default: $XDG_CACHE_HOME/cachelift, else ~/.cache/cachelift]
-  CACHELIFT_MODE         read-write, read-only, refresh (make all anew) or off (keep nothing) [default: read-write]
+  CACHELIFT_DIR          the cache directory, in place of cachelift in $XDG_CACHE_HOME or ~/.cache
+  CACHELIFT_MODE         read-write (the default), read-only, refresh (make all anew), off
   CACHELIFT_NAMESPACE    enters every key: what must not be shared
   CACHELIFT_SALT         enters every key: change it to start anew
-  CACHELIFT_MAX_SIZE     the most bytes on disk, such as 500M [default: 2G]
-  CACHELIFT_MEMORY_SIZE  the most bytes in memory [default: 256M]
+  CACHELIFT_MAX_SIZE     the most bytes on disk: 500M, 2G (the default)
+  CACHELIFT_MEMORY_SIZE  the most bytes in memory: 64M, 256M (the default)
   CACHELIFT_BASE_DIR     a read-only directory that is asked after the first
   CACHELIFT_STATS        a file that gets one line of JSON per process
-  CACHELIFT_LOG          what is logged to stderr: warn, cachelift=debug [default: warn]
+  CACHELIFT_LOG          what is logged to stderr: warn (the default), cachelift=debug
 
 Exit codes:
   0  all went well
@@ -103,8 +111,30 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
     match command {
         Command::Run(arguments) => run::run(&arguments, config, output),
+        Command::Stats(arguments) => stats::run(&arguments, config, output),
+        Command::Clear => clear::run(config, output),
         Command::Inspect(arguments) => inspect::run(&arguments, config, output),
         Command::Dir => dir(&config, output),
+    }
+}
+
+/// The store for a look at the cache, which changes nothing in it; `None` if there is no directory yet.
+fn look(config: Config) -> Option<Store> {
+    if !config.dir.as_ref()?.exists() {
+        return None;
+    }
+    Some(Store::open(match config.mode {
+        Mode::Off => config,
+        _ => config.mode(Mode::ReadOnly),
+    }))
+}
+
+/// The directory in words, for one that need not exist.
+fn dir_of(config: &Config) -> String {
+    match &config.dir {
+        Some(dir) if dir.exists() => dir.display().to_string(),
+        Some(dir) => format!("{} (does not exist)", dir.display()),
+        None => "nowhere: no directory is set".into(),
     }
 }
 

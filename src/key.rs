@@ -8,9 +8,13 @@
 //! Two different lists of parts never have the same encoding, so two different things share a key only
 //! if blake3 collides. Nothing that varies between two processes that want the same thing belongs in a
 //! key: no path, time, address, process id or order of a hash map.
+//!
+#![doc = include_str!("key/INPUTS.md")]
 
 mod encode;
 pub mod reason;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -15,6 +15,7 @@
 //! This file is what users see; `tiers` puts the parts together.
 
 pub(crate) mod disk;
+#[cfg_attr(not(test), allow(dead_code, reason = "nothing is wired to it yet"))]
 pub(crate) mod flight;
 pub(crate) mod memory;
 mod record;
@@ -99,8 +100,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the directory may not be written, or the file system refuses. This process has the record in memory
-    /// all the same.
+    /// If the directory may only be read, or the file system refuses. This process has the record in memory all
+    /// the same. Without a directory, memory is all there is, and that is no error.
     pub fn put(&self, key: &Key, draft: Draft) -> Result<Published, StoreError> {
         self.0.put(key, draft)
     }

@@ -38,6 +38,9 @@ pub(crate) use std::{
     thread,
 };
 
+/// Words of mapped files are the machine's own atomics in every build: no other kind can lie in a file.
+pub(crate) use std::sync::atomic::{AtomicU64 as MappedU64, fence as mapped_fence};
+
 #[cfg(loom)]
 use loom::sync as imp;
 #[cfg(all(shuttle, not(loom)))]
@@ -55,7 +58,7 @@ pub(crate) use std::thread_local;
 /// Set once and read ever after: the same in every build, neither loom nor shuttle looks into it.
 pub(crate) use std::sync::OnceLock;
 
-use std::sync::{PoisonError, TryLockError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A guard of [`Mutex`].
@@ -72,15 +75,6 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The guard, unless somebody has the lock.
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
     }
 }
 

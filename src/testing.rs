@@ -52,7 +52,7 @@ pub(crate) fn explore<O>(
 #[cfg(loom)]
 fn run(body: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = model.preemption_bound.or(Some(3));
+    model.preemption_bound = model.preemption_bound.or(Some(2));
     model.max_branches = 20_000;
     model.check(body);
 }

@@ -519,7 +519,9 @@ fn usage_is_told_and_ends_with_2() {
         &["run", "--summary", "xml", "f.clif"],
         &["run", "--call"],
         &["run", "--no-such-flag", "f.clif"],
-        &["inspect", "123"],
+        &["inspect", "xyz"],
+        &["inspect", ""],
+        &["stats", "--format", "xml"],
         &["inspect"],
         &["dir", "extra"],
         &["--color", "sometimes", "dir"],
@@ -528,7 +530,7 @@ fn usage_is_told_and_ends_with_2() {
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}: {ran:?}");
         assert!(!ran.stderr.is_empty(), "{arguments:?}");
     }
-    assert!(folder.run(&["inspect", "123"]).stderr.contains("expected 64 hexadecimal digits"));
+    assert!(folder.run(&["inspect", "xyz"]).stderr.contains("expected 64 hexadecimal digits"));
 }
 
 #[test]
@@ -623,11 +625,117 @@ fn the_directory_is_printed() {
 
 #[test]
 fn nothing_under_a_key_ends_with_4() {
-    let folder = Folder::new(&[]);
+    let folder = Folder::new(&[("f.clif", ADD)]);
+    let dir = folder.path().join("cache");
     let key = "ab".repeat(32);
-    let ran = folder.run(&["inspect", &key]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(4), ""));
-    assert!(ran.stderr.starts_with(&format!("error: nothing under {key} in ")), "{}", ran.stderr);
+    let nothing = |place: String| folder.run(&["inspect", &key]).is(4, "", &place);
+    nothing(format!("error: nothing under {key} in {} (does not exist)\n", dir.display()));
+    assert!(!dir.exists());
+    folder.run(&["run", "f.clif"]);
+    nothing(format!("error: nothing whole under {key} in {}\n", dir.display()));
+    let ran = folder.run(&["inspect", "abababababab"]);
+    ran.is(4, "", &format!("error: nothing under abababababab in {}\n", dir.display()));
+}
+
+/// The keys of the functions of a run, as its summary for people tells them.
+fn keys(ran: &Ran) -> Vec<String> {
+    let lines = ran.stderr.lines().filter(|line| line.starts_with('%'));
+    lines.map(|line| line.split_whitespace().last().unwrap().to_string()).collect()
+}
+
+#[test]
+fn an_entry_is_shown_by_the_beginning_of_its_key() {
+    let sub = ADD.replace("%add", "%sub").replace("iadd", "isub");
+    let folder = Folder::new(&[("f.clif", &format!("{ADD}{sub}"))]);
+    let plain = keys(&folder.run(&["run", "--summary", "human", "f.clif"]));
+    let shown = folder.run(&["inspect", &plain[0][..16].to_uppercase()]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (Some(0), ""));
+    assert!(shown.stdout.starts_with(&format!("key        {}\n", plain[0])), "{}", shown.stdout);
+    for what in
+        ["what       add(i32, i32) -> i32", "\nmachine code\n", "lea eax,[rdi+rsi]", "ret\n"]
+    {
+        assert!(shown.stdout.contains(what), "{what}\n{}", shown.stdout);
+    }
+    assert!(!shown.stdout.contains("CLIF"), "not asked for, not kept");
+
+    folder.run(&["clear"]);
+    let kept = keys(&folder.run(&["run", "--keep-ir", "--summary", "human", "f.clif"]));
+    assert_eq!(kept, plain, "what is kept beside the code is not in the key");
+    let shown = folder.run(&["inspect", &kept[1]]).stdout;
+    assert!(
+        shown.ends_with(&format!("\nCLIF\n{}", sub.replace("-> i32 {", "-> i32 system_v {"))),
+        "{shown}"
+    );
+    assert!(shown.contains("part       environment.flag opt_level (str) = none\n"), "{shown}");
+}
+
+#[test]
+fn a_beginning_of_two_keys_is_told() {
+    let mut text = String::new();
+    for n in 0..17 {
+        text += &format!(
+            "function %f{n}() -> i32 {{\nblock0:\n    v0 = iconst.i32 {n}\n    return v0\n}}\n"
+        );
+    }
+    let folder = Folder::new(&[("f.clif", &text)]);
+    let keys = keys(&folder.run(&["run", "--summary", "human", "f.clif"]));
+    assert_eq!(keys.len(), 17);
+    // Seventeen keys cannot all begin with another of sixteen digits.
+    let digit = |key: &String| key[..1].to_string();
+    let twice = keys.iter().find(|key| keys.iter().filter(|k| digit(k) == digit(key)).count() > 1);
+    let digit = digit(twice.unwrap());
+    let ran = folder.run(&["inspect", &digit]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.starts_with(&format!("error: {digit} may be {digit}")), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!(" or {digit}")), "{}", ran.stderr);
+}
+
+#[test]
+fn the_cache_is_counted_and_cleared() {
+    let folder = Folder::new(&[("f.clif", ADD)]);
+    let dir = folder.path().join("cache");
+    let json = || {
+        let ran = folder.run(&["stats", "--format", "json"]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        serde_json::from_str::<Value>(&ran.stdout).unwrap()
+    };
+    let none = json();
+    assert_eq!(
+        fields(&none),
+        sorted(["schema", "dir", "max_size", "artifacts", "notes", "temporary"])
+    );
+    assert_eq!(none["schema"], 1);
+    assert_eq!(none["dir"].as_str(), dir.to_str());
+    assert_eq!(none["max_size"], 2_u64 << 30);
+    assert_eq!(fields(&none["artifacts"]), sorted(["entries", "bytes"]));
+    folder.run(&["clear"]).is(0, "", "removed 0 entries, 0 bytes\n");
+    assert!(!dir.exists(), "a look makes no directory");
+
+    folder.run(&["run", "f.clif"]);
+    let some = json();
+    let entries = some["artifacts"]["entries"].as_u64().unwrap();
+    let bytes = some["artifacts"]["bytes"].as_u64().unwrap();
+    assert!(entries >= 1 && bytes >= 64 * entries, "{some}");
+    let human = folder.run(&["stats"]);
+    assert!(
+        human
+            .stdout
+            .starts_with(&format!("directory   {}\nartifacts   {entries}, ", dir.display())),
+        "{}",
+        human.stdout
+    );
+    assert!(human.stdout.ends_with(" of at most 2.0 GiB\n"), "{}", human.stdout);
+
+    let read_only =
+        ran(folder.command(&["clear"]).env("CACHELIFT_MODE", "read-only").output().unwrap());
+    assert_eq!((read_only.code, read_only.stdout.as_str()), (Some(1), ""));
+    assert_eq!(json(), some);
+    let cleared = folder.run(&["clear"]);
+    assert_eq!((cleared.code, cleared.stdout.as_str()), (Some(0), ""));
+    assert!(cleared.stderr.starts_with(&format!("removed {entries} entr")), "{}", cleared.stderr);
+    assert_eq!(json()["artifacts"]["entries"], 0);
+    let ran = folder.run(&["run", "--summary", "json", "f.clif"]);
+    assert_eq!(summary(&ran)["counts"]["made"], 1);
 }
 
 /// A reader that goes away ends nothing early; data that cannot be written is a failure.
@@ -649,6 +757,25 @@ fn stdout_may_go_away_but_not_fill_up() {
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let ran = ran(folder.command(&["dir"]).stdout(full).output().unwrap());
     ran.is(1, "", "error: stdout: No space left on device (os error 28)\n");
+}
+
+/// Mutant seen: the store forgotten with the code, which never closes it.
+#[test]
+fn each_process_leaves_a_line_of_counters() {
+    let folder = Folder::new(&[("f.clif", ADD)]);
+    let stats = folder.path().join("stats");
+    for _ in 0..2 {
+        let output = folder.command(&["run", "f.clif"]).env("CACHELIFT_STATS", &stats).output();
+        assert_eq!(ran(output.unwrap()).code, Some(0));
+    }
+    let lines = fs::read_to_string(stats).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0]["made"].as_u64() > Some(0));
+    assert_eq!(
+        (lines[1]["made"].as_u64(), lines[1]["disk"].as_u64()),
+        (Some(0), lines[0]["made"].as_u64())
+    );
 }
 
 #[test]

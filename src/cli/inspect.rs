@@ -9,9 +9,9 @@ use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use super::exit::Exit;
 use super::output::{HEAD, Output, micros, styled};
 use crate::code::artifact::{Artifact, RelocationTarget};
-use crate::config::{Config, Mode};
+use crate::config::Config;
 use crate::key::Key;
-use crate::store::{Record, Store};
+use crate::store::{Inspection, Kind, Store};
 
 /// Show what is kept under a key
 ///
@@ -21,32 +21,69 @@ use crate::store::{Record, Store};
 #[command(after_help = "\
 Examples:
   cachelift run --keep-ir --summary human add.clif    prints the keys
-  cachelift inspect 37298c20d22e461c83badca9c69a68cd071a6716932ebf174c74cd572a3937bb")]
+  cachelift inspect 37298c20")]
 pub(super) struct Arguments {
-    /// The key: 64 hexadecimal digits
-    #[arg(value_name = "KEY")]
-    key: Key,
+    /// The key, or the first digits of it: as many as it takes to mean one entry alone
+    #[arg(value_name = "KEY", value_parser = prefix)]
+    key: String,
+}
+
+/// Checks that a text is the beginning of a key.
+fn prefix(text: &str) -> Result<String, String> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match text.len() {
+        1..=64 if digits => Ok(text.to_ascii_lowercase()),
+        _ => Err("expected 64 hexadecimal digits, or the first of them".into()),
+    }
 }
 
 /// Runs the command. It changes nothing in the cache.
 pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> Exit {
-    let store = Store::open(config.mode(Mode::ReadOnly));
-    let key = &arguments.key;
-    match store.get(key) {
-        Some(record) => {
-            output.data(format_args!("{}", show(key, &record).trim_end()));
+    let place = super::dir_of(&config);
+    let store = super::look(config);
+    let Some(key) = store.as_ref().and_then(|store| find(&arguments.key, store)) else {
+        output.error(format_args!("nothing under {} in {place}", arguments.key));
+        return Exit::NoMatch;
+    };
+    let key = match key {
+        Ok(key) => key,
+        Err(several) => {
+            output.error(format_args!("{} may be {}", arguments.key, several.join(" or ")));
+            return Exit::Usage;
+        }
+    };
+    match store.and_then(|store| store.inspect(&key)) {
+        Some(inspection) => {
+            output.data(format_args!("{}", show(&key, &inspection).trim_end()));
             output.finish(Exit::Ok)
         }
         None => {
-            let place = store.config().dir.as_ref().map(|dir| format!(" in {}", dir.display()));
-            output.error(format_args!("nothing under {key}{}", place.unwrap_or_default()));
+            output.error(format_args!("nothing whole under {key} in {place}"));
             Exit::NoMatch
         }
     }
 }
 
-fn show(key: &Key, record: &Record) -> String {
+/// The key that begins with `prefix`; or some of them, if there are more than one.
+fn find(prefix: &str, store: &Store) -> Option<Result<Key, Vec<String>>> {
+    const SHOWN: usize = 4;
+    if let Ok(key) = prefix.parse() {
+        return Some(Ok(key));
+    }
+    let artifacts = store.entries().into_iter().filter(|entry| entry.kind == Kind::Artifact);
+    let mut keys: Vec<_> = artifacts.map(|entry| (entry.key.to_string(), entry.key)).collect();
+    keys.retain(|(text, _)| text.starts_with(prefix));
+    keys.sort_unstable();
+    match &keys[..] {
+        [] => None,
+        [(_, key)] => Some(Ok(*key)),
+        _ => Some(Err(keys.into_iter().map(|(text, _)| text).take(SHOWN).collect())),
+    }
+}
+
+fn show(key: &Key, inspection: &Inspection) -> String {
     let mut text = String::new();
+    let record = &inspection.record;
     let meta = record.meta();
     let mut row = |name: &str, value: &dyn fmt::Display| {
         let _ = writeln!(text, "{}  {value}", styled(HEAD, format_args!("{name:<9}")));
@@ -55,7 +92,8 @@ fn show(key: &Key, record: &Record) -> String {
     row("what", &meta.label);
     row("made by", &meta.producer);
     row("made", &format_args!("{}, in {}", date(meta.created_s), micros(meta.cost_us)));
-    row("payload", &format_args!("{} bytes", record.payload().len()));
+    let (payload, whole) = (record.payload().len(), inspection.record_bytes);
+    row("payload", &format_args!("{payload} bytes of a record of {whole}"));
     let artifact = Artifact::decode_any(record.payload());
     match &artifact {
         Err(error) => row("artifact", error),
@@ -159,15 +197,13 @@ mod tests {
                     v2 = sdiv v0, v1\n v3 = call fn0(v2)\n return v3\n}";
         let clif = cranelift_reader::parse_functions(text).unwrap().remove(0);
         let store = Store::open(Config::default());
-        let mut options = Options::default();
-        options.keep_source = true;
-        options.keep_parts = true;
+        let options = Options { keep_source: true, keep_parts: true };
         let engine = Engine::with_options(store.clone(), Target::host().unwrap(), options);
         let mut program = Program::new();
         program.define("f", clif).unwrap().symbol("g", std::ptr::null()).unwrap();
         let loaded = engine.load(program).unwrap();
         let key = loaded.units().next().unwrap().key;
-        let shown = show(&key, &store.get(&key).unwrap());
+        let shown = show(&key, &store.inspect(&key).unwrap());
         let shown = anstream::adapter::strip_str(&shown).to_string();
         let has = |what: &str| assert!(shown.contains(what), "{what}\n{shown}");
         has(&format!("key        {key}\n"));

@@ -164,7 +164,7 @@ pub(super) fn start_log() -> Result<(), ConfigError> {
     })?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| anstream::stderr())
+        .with_writer(anstream::stderr)
         .without_time()
         .finish();
     // Only a test that runs the command twice in one process has one already.
@@ -193,6 +193,23 @@ pub(super) fn micros(us: u64) -> impl Display {
         0..10_000 => write!(f, "{us} µs"),
         10_000..10_000_000 => write!(f, "{:.1} ms", us as f64 / 1e3),
         _ => write!(f, "{:.1} s", us as f64 / 1e6),
+    })
+}
+
+/// A number of bytes, for people.
+pub(super) fn size(bytes: u64) -> impl Display {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    fmt::from_fn(move |f| {
+        let mut value = bytes as f64;
+        let mut unit = 0;
+        while value >= 1024.0 && unit + 1 < UNITS.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        match unit {
+            0 => write!(f, "{bytes} {}", UNITS[0]),
+            _ => write!(f, "{value:.1} {}", UNITS[unit]),
+        }
     })
 }
 

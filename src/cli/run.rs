@@ -19,7 +19,6 @@ use std::{fmt, fs, mem};
 use clap::{Args, ValueEnum};
 use cranelift_codegen::data_value::{DataValue, DisplayDataValues, write_data_value_list};
 use cranelift_codegen::ir::TrapCode;
-use cranelift_codegen::verify_function;
 
 use super::exit::Exit;
 use super::output::{BAD, Output, micros_since, styled};
@@ -31,7 +30,7 @@ use crate::code::{CodeError, Engine, Loaded, Options};
 use crate::config::Config;
 use crate::store::Store;
 use crate::sync::{self, Arc};
-use report::{Report, Tally, Unit};
+use report::{Report, Tally, Times, Unit};
 
 /// Run files of Cranelift's textual IR (CLIF)
 ///
@@ -118,11 +117,13 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
     let loads = load(&files, Store::open(config), arguments, call.is_some());
     let loading = micros_since(loading);
     let mut units = Vec::new();
+    let mut making = 0;
     for load in &loads {
         if let Ok(loaded) = &load.result {
+            making += loaded.units().map(|unit| unit.micros).sum::<u64>();
             let functions = &files[load.file].clif.functions;
-            let own = loaded.units().filter(|unit| !unit.is_trampoline);
-            units.extend(functions.iter().zip(own).map(|(function, unit)| Unit {
+            // What was added to call them comes behind them, and is not told.
+            units.extend(functions.iter().zip(loaded.units()).map(|(function, unit)| Unit {
                 name: function.name.clone(),
                 signature: function.types(),
                 origin: unit.origin,
@@ -142,14 +143,15 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
         output.data(format_args!("{tally}"));
     }
     let exit = if tally.failed > 0 { Exit::Failed } else { Exit::Ok };
-    let report = Report::new(units, tally, micros_since(start), loading);
+    let report = Report::new(units, tally, Times::new(micros_since(start), making, loading));
     match arguments.summary {
         None => {}
         Some(Form::Human) => output.say(report.human()),
         Some(Form::Json) => output.say(report.json()),
     }
-    // The process ends: to free all of it piece by piece would take longer than to load it took.
-    mem::forget((files, loads));
+    // The process ends: to free all of it piece by piece would take as long as to load it took. The store
+    // is closed when the engines go.
+    mem::forget((files, loads.into_iter().map(|load| load.result).collect::<Vec<_>>()));
     output.finish(exit)
 }
 
@@ -236,9 +238,7 @@ struct Load {
 
 /// Loads all files for all of their targets, in one go through the store.
 fn load(files: &[File<'_>], store: Store, arguments: &Arguments, first_only: bool) -> Vec<Load> {
-    let mut options = Options::default();
-    options.keep_source = arguments.keep_ir;
-    options.keep_parts = arguments.keep_ir;
+    let options = Options { keep_source: arguments.keep_ir, keep_parts: arguments.keep_ir };
     let mut engines = HashMap::new();
     let mut places = Vec::new();
     let mut jobs = Vec::new();
@@ -293,7 +293,7 @@ fn run_lines(files: &[File<'_>], loads: &[Load], output: &mut Output, tally: &mu
             Err(error) => {
                 failed = Some(load.file);
                 tally.failed += 1;
-                output.error(compile_error(file, load, error));
+                output.error(compile_error(file, error));
             }
         }
         output.progress().step();
@@ -424,7 +424,7 @@ fn run_call(
     let outcome = match load {
         None => Err(format!("{}: no target of it can be run here", file.path.display())),
         Some(load) => match &load.result {
-            Err(error) => Err(compile_error(file, load, error)),
+            Err(error) => Err(compile_error(file, error)),
             Ok(loaded) => call(load, loaded, function.link_name(), arguments).map_err(|what| {
                 format!(
                     "{}: {}({}): {what}",
@@ -445,7 +445,7 @@ fn run_call(
 }
 
 /// Why a file's functions could not be compiled or linked, with the place in the file.
-fn compile_error(file: &File<'_>, load: &Load, error: &CodeError) -> String {
+fn compile_error(file: &File<'_>, error: &CodeError) -> String {
     let (name, reason) = match error {
         CodeError::Verifier { function, .. } => (function, error.to_string()),
         CodeError::Unsupported { function, reason } => (function, reason.clone()),
@@ -469,9 +469,8 @@ fn compile_error(file: &File<'_>, load: &Load, error: &CodeError) -> String {
     }) else {
         return format!("{}: {error}", file.path.display());
     };
-    if let CodeError::Verifier { .. } = error
-        && let Err(errors) = verify_function(&function.function, load.target.target.isa())
-        && let Some(error) = function.verifier_error(&errors)
+    if let CodeError::Verifier { errors, .. } = error
+        && let Some(error) = function.verifier_error(errors)
     {
         return place(file.path, &error);
     }

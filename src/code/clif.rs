@@ -27,12 +27,12 @@ use std::sync::Arc;
 
 use cranelift_codegen::data_value::DataValue;
 use cranelift_codegen::ir::entities::AnyEntity;
-use cranelift_codegen::ir::{ExternalName, Function, GlobalValueData, UserFuncName};
+use cranelift_codegen::ir::{ExternalName, Function, GlobalValueData, Inst, UserFuncName};
 use cranelift_codegen::isa::CallConv;
-use cranelift_codegen::verifier::VerifierErrors;
 use cranelift_reader::{Feature, ParseError, ParseOptions, SourceMap, parse_test};
 use target_lexicon::Triple;
 
+use super::error::VerifierError;
 use super::program::Program;
 pub use header::{ClifTarget, Targets};
 use header::{Header, Unusable};
@@ -118,12 +118,13 @@ impl ClifFile {
     pub fn program(&self) -> Program {
         let mut program = Program::new();
         for ClifFunction { name, function, .. } in &self.functions {
-            let defined = match &function.name {
+            let declared = match &function.name {
                 UserFuncName::User(user) => program.declare(user.clone(), name),
                 UserFuncName::Testcase(_) => Ok(&mut program),
             };
-            let name = link_name(name);
-            defined.and_then(|p| p.define(name, function.clone())).expect("checked before");
+            declared
+                .and_then(|program| program.define(link_name(name), function.clone()))
+                .expect("checked before");
         }
         program
     }
@@ -141,14 +142,14 @@ impl ClifFunction {
     }
 
     /// The first of the verifier's errors, with the line it is about.
-    pub fn verifier_error(&self, errors: &VerifierErrors) -> Option<ClifError> {
-        let first = errors.0.first()?;
-        let line = self.line_of(first.location).unwrap_or(self.line);
-        let context = match &first.context {
-            Some(context) => format!(" ({})", context.trim()),
+    pub fn verifier_error(&self, errors: &[VerifierError]) -> Option<ClifError> {
+        let first = errors.first()?;
+        let line = self.line_of(&first.place).unwrap_or(self.line);
+        let context = match &first.instruction {
+            Some(instruction) => format!(" ({})", instruction.trim()),
             None => String::new(),
         };
-        let others = match errors.0.len() {
+        let others = match errors.len() {
             1 => String::new(),
             n => format!(", and {} more", n - 1),
         };
@@ -156,7 +157,12 @@ impl ClifFunction {
         Some(ClifError { line, message })
     }
 
-    fn line_of(&self, entity: AnyEntity) -> Option<usize> {
+    /// The line of an entity by its name: `inst3`, `v7`.
+    fn line_of(&self, name: &str) -> Option<usize> {
+        let entity = match name.strip_prefix("inst") {
+            Some(number) => AnyEntity::Inst(Inst::from_u32(number.parse().ok()?)),
+            None => self.map.lookup_str(name)?,
+        };
         // The reader places declarations where the next one begins.
         let exact =
             matches!(entity, AnyEntity::Inst(_) | AnyEntity::Value(_) | AnyEntity::Block(_));
@@ -200,7 +206,7 @@ pub fn parse(text: &str, targets: &mut Targets, options: Options) -> Result<Clif
     let header = Header::read(text)?;
     let is_test = !header.commands.is_empty();
     let is_run = |command: &&str| command.split_whitespace().next() == Some("run");
-    if is_test && !header.commands.iter().any(|command| is_run(command)) {
+    if is_test && !header.commands.iter().any(is_run) {
         return Ok(Clif::Skip(format!(
             "`test {}`, not `test run`",
             header.commands.join("`, `test ")
@@ -268,10 +274,13 @@ pub fn parse(text: &str, targets: &mut Targets, options: Options) -> Result<Clif
 
     let mut usable = Vec::new();
     let mut skipped = Vec::new();
-    let mut add = |target| match target {
-        Ok(target) => Ok(usable.push(target)),
-        Err(Unusable::Skip(reason)) => Ok(skipped.push(reason)),
-        Err(Unusable::Error(error)) => Err(error),
+    let mut add = |target| {
+        match target {
+            Ok(target) => usable.push(target),
+            Err(Unusable::Skip(reason)) => skipped.push(reason),
+            Err(Unusable::Error(error)) => return Err(error),
+        }
+        Ok(())
     };
     if header.targets.is_empty() {
         add(targets.get(None, &header.settings))?;

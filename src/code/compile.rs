@@ -170,3 +170,84 @@ fn explain(name: &str, function: &Function, error: CodegenError) -> CodeError {
         .collect();
     CodeError::Verifier { function: name.into(), errors }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A value as a derived `Hash` writes it.
+    #[derive(Clone, Debug, PartialEq, Hash)]
+    enum Token {
+        U8(u8),
+        U16(u16),
+        U32(u32),
+        U64(u64),
+        I64(i64),
+        Usize(usize),
+        Text(String),
+        List(Vec<u32>),
+        None,
+    }
+
+    fn stream(tokens: &[Token]) -> Vec<u8> {
+        let mut stream = Stream::default();
+        tokens.hash(&mut stream);
+        stream.0
+    }
+
+    fn tokens() -> impl Strategy<Value = Vec<Token>> {
+        let edge = prop::sample::select(vec![0_u32, 1, 253, 254, 255, 256, 65_533, 65_534, 65_535]);
+        let edge = prop_oneof![edge, prop::sample::select(vec![u32::MAX - 1, u32::MAX])];
+        let token = prop_oneof![
+            any::<u8>().prop_map(Token::U8),
+            any::<u16>().prop_map(Token::U16),
+            edge.clone().prop_map(Token::U32),
+            any::<u64>().prop_map(Token::U64),
+            any::<i64>().prop_map(Token::I64),
+            edge.clone().prop_map(|n| Token::Usize(n as usize)),
+            any::<usize>().prop_map(Token::Usize),
+            "[a-c]{0,3}".prop_map(Token::Text),
+            prop::collection::vec(edge, 0..3).prop_map(Token::List),
+            Just(Token::None),
+        ];
+        prop::collection::vec(token, 0..4)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        /// Different values, different bytes. Mutant: wide numbers without the mark before them.
+        #[test]
+        fn streams_differ_if_values_do(a in tokens(), b in tokens()) {
+            prop_assert_eq!(a == b, stream(&a) == stream(&b));
+        }
+    }
+
+    /// Every pair of numbers around the edges of what two bytes hold is told apart, whatever follows.
+    /// Mutants: `0..=0xFFFF` for what is short (65,534 would look like the mark); `0..=0xFF` likewise.
+    #[test]
+    fn numbers_at_the_edges_are_told_apart() {
+        let edges: Vec<u32> =
+            (0..300).chain(65_500..65_600).chain(u32::MAX - 300..=u32::MAX).collect();
+        let mut seen = std::collections::HashSet::new();
+        for number in &edges {
+            let mut stream = Stream::default();
+            stream.write_u32(*number);
+            assert!(seen.insert(stream.0.clone()), "{number}");
+        }
+        for a in &seen {
+            // No encoding begins another: that is what lets a reader know where one ends.
+            assert!((1..a.len()).all(|length| !seen.contains(&a[..length])), "{a:?}");
+        }
+        seen.clear();
+        for number in edges.iter().map(|n| *n as usize).chain([usize::MAX, usize::MAX - 1]) {
+            let mut stream = Stream::default();
+            stream.write_usize(number);
+            assert!(seen.insert(stream.0.clone()), "{number}");
+        }
+        for a in &seen {
+            assert!((1..a.len()).all(|length| !seen.contains(&a[..length])), "{a:?}");
+        }
+    }
+}

@@ -248,13 +248,16 @@ impl Engine {
         for (i, _) in remade {
             fetched[i].origin = Origin::Made;
         }
-        let got = functions.into_iter().zip(fetched).map(|(function, fetched)| Got {
+        let (names, definitions) = program.into_parts();
+        let all = definitions.into_iter().zip(functions).zip(fetched);
+        let got = all.map(|((definition, function), fetched)| Got {
+            name: definition.name,
             function,
             key: fetched.key,
             origin: fetched.origin,
             micros: fetched.micros,
         });
-        Ok(Loaded::new(program, got.collect(), trampolines))
+        Ok(Loaded::new(names, got.collect(), trampolines))
     }
 }
 

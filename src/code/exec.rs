@@ -289,7 +289,6 @@ mod routines {
             "3:",
             "sub rsp, r11",
             "test qword ptr [rsp + 8], rsp",
-            "add rsp, rax",
             "leave",
             "ret",
         )

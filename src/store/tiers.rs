@@ -10,10 +10,12 @@
 
 use std::time::Duration;
 
-use super::disk::fs::Fs;
+use super::disk::backend::Backend;
 use super::disk::fs::real::RealFs;
-use super::disk::large::{Failure, Found, Large, Lookup, Put, Replace};
+use super::disk::index::find::Care;
+use super::disk::large::{Failure, Found, Lookup, Put, Replace};
 use super::disk::lock::{self, LockFile};
+use super::disk::map::MapFs;
 use super::disk::record::Kind;
 use super::disk::root::Root;
 use super::disk::trust::Purpose;
@@ -32,20 +34,20 @@ use crate::sync::{self, Arc};
 const MAX_NOTE: usize = 1 << 20;
 
 /// A directory and its records.
-struct Directory<F: Fs> {
+struct Directory<F: MapFs> {
     root: Arc<Root<F>>,
-    records: Large<F>,
+    records: Backend<F>,
 }
 
 /// Everything behind a [`Store`](super::Store).
-pub(super) struct Tiers<F: Fs> {
+pub(super) struct Tiers<F: MapFs> {
     config: Config,
     status: Status,
     counters: Counters,
     memory: Memory<Record>,
     /// Notes of this process alone, where there is no directory to keep them in.
     notes: Memory<Arc<Vec<u8>>>,
-    flight: SingleFlight<Record, F>,
+    flight: SingleFlight<Record, LockFile<F>>,
     dir: Option<Directory<F>>,
     /// Whether the directory may be written.
     writes: bool,
@@ -59,13 +61,13 @@ impl Tiers<RealFs> {
     }
 }
 
-impl<F: Fs + Clone> Tiers<F> {
+impl<F: MapFs + Clone> Tiers<F> {
     /// Opens the tiers on this file system.
     pub(super) fn open_on(fs: F, config: Config) -> Self {
         let counters = Counters::default();
         let open = |path: &std::path::Path, purpose, max_size| {
             Root::open(fs.clone(), path, purpose)
-                .map(|root| Directory { records: Large::new(root.clone(), max_size), root })
+                .map(|root| Directory { records: Backend::new(root.clone(), max_size), root })
         };
         let (dir, status) = match (config.mode, &config.dir) {
             (Mode::Off, _) => (None, memory_only("the mode is off")),
@@ -96,13 +98,13 @@ impl<F: Fs + Clone> Tiers<F> {
         });
         let writes = matches!(status, Status::Disk { read_only: false, .. });
         // Who finds nothing that others made has no reason to wait for them.
-        let flight = match &dir {
-            Some(dir) if writes && config.mode == Mode::ReadWrite => SingleFlight::among_processes(
-                Arc::new(fs.clone()),
-                LockFile::new(dir.root.clone(), lock::FLIGHT),
-            ),
-            _ => SingleFlight::among_threads(Arc::new(fs.clone())),
-        };
+        let locks = dir
+            .as_ref()
+            .filter(|_| writes && config.mode == Mode::ReadWrite)
+            .map(|dir| LockFile::new(dir.root.clone(), lock::FLIGHT));
+        let [seed @ .., _, _, _, _, _, _, _, _] = fs.random();
+        let process = fs.clone();
+        let flight = SingleFlight::new(locks, move || process.process(), u64::from_le_bytes(seed));
         Tiers {
             memory: Memory::new(config.memory_size),
             notes: Memory::new(config.memory_size / 16),
@@ -118,7 +120,7 @@ impl<F: Fs + Clone> Tiers<F> {
     }
 }
 
-impl<F: Fs> Tiers<F> {
+impl<F: MapFs> Tiers<F> {
     pub(super) fn config(&self) -> &Config {
         &self.config
     }
@@ -133,7 +135,7 @@ impl<F: Fs> Tiers<F> {
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Record> {
-        match self.look_up(key) {
+        match self.look_up(key, Care::Quick) {
             Some((record, origin)) => {
                 self.counters.answered(origin);
                 Some(record)
@@ -156,7 +158,13 @@ impl<F: Fs> Tiers<F> {
         else {
             return Err(StoreError::TooLarge(size));
         };
-        let result = self.publish(key, &record);
+        let result = match &self.dir {
+            Some(_) => self.publish(key, &record),
+            None => Ok(match self.memory.get(key) {
+                Some(theirs) => Published::Existing(theirs),
+                None => Published::New(record.clone()),
+            }),
+        };
         match &result {
             Ok(Published::Existing(theirs)) => self.keep(key, theirs.clone()),
             _ => self.keep(key, record),
@@ -169,7 +177,7 @@ impl<F: Fs> Tiers<F> {
         key: &Key,
         make: impl FnOnce() -> Result<Draft, E>,
     ) -> Result<(Record, Origin), E> {
-        if let Some((record, origin)) = self.look_up(key) {
+        if let Some((record, origin)) = self.look_up(key, Care::Quick) {
             self.counters.answered(origin);
             return Ok((record, origin));
         }
@@ -197,7 +205,7 @@ impl<F: Fs> Tiers<F> {
         if self.dir.is_none() || self.config.mode == Mode::Refresh {
             return self.notes.get(key).map(|note| note.to_vec());
         }
-        self.read_dirs().find_map(|dir| match dir.records.note(key) {
+        self.read_dirs().find_map(|dir| match dir.records.get(key, Kind::Note, Care::Thorough) {
             Lookup::Hit(found) => Some(found.bytes[found.layout.payload].to_vec()),
             Lookup::Miss(_) => None,
         })
@@ -246,7 +254,7 @@ impl<F: Fs> Tiers<F> {
     }
 
     pub(super) fn inspect(&self, key: &Key) -> Option<Inspection> {
-        let (record, origin) = self.look_up(key)?;
+        let (record, origin) = self.look_up(key, Care::Thorough)?;
         let record_bytes = record.bytes().len();
         Some(Inspection { record, origin, record_bytes })
     }
@@ -272,11 +280,11 @@ impl<F: Fs> Tiers<F> {
         StoreError::Unavailable(self.status.to_string())
     }
 
-    fn look_up(&self, key: &Key) -> Option<(Record, Origin)> {
+    fn look_up(&self, key: &Key, care: Care) -> Option<(Record, Origin)> {
         if let Some(record) = self.memory.get(key) {
             return Some((record, Origin::Memory));
         }
-        self.read_dirs().find_map(|dir| match dir.records.get(key) {
+        self.read_dirs().find_map(|dir| match dir.records.get(key, Kind::Artifact, care) {
             Lookup::Hit(found) => Some((self.keep(key, verified(found)), Origin::Disk)),
             Lookup::Miss(_) => None,
         })
@@ -337,9 +345,10 @@ impl<F: Fs> Tiers<F> {
     }
 }
 
-impl<F: Fs> super::flight::Tiers<Record> for Tiers<F> {
+impl<F: MapFs> super::flight::Tiers<Record> for Tiers<F> {
     fn lookup(&self, key: &Key) -> Option<(Record, Origin)> {
-        self.look_up(key)
+        // What follows a miss here is dearer than the care.
+        self.look_up(key, Care::Thorough)
     }
 
     fn cost(&self, _key: &Key) -> Option<Duration> {
@@ -347,7 +356,7 @@ impl<F: Fs> super::flight::Tiers<Record> for Tiers<F> {
     }
 }
 
-impl<F: Fs> Drop for Tiers<F> {
+impl<F: MapFs> Drop for Tiers<F> {
     fn drop(&mut self) {
         // A forked child would tell its parent's counts again.
         if let (Some(file), true) = (&self.config.stats, self.process == std::process::id()) {

@@ -152,6 +152,7 @@ fn every_change_of_the_function_counts() {
         ("0x0001", "0x0002"),
         ("v2 = load.i64 v0", "v2 = load.i64 v0+1"),
         ("v3 = load.i64 notrap v0", "v3 = load.i64 v0"),
+        ("notrap aligned v0+8", "notrap aligned v0+264"),
         ("v6 = load.i64 notrap aligned readonly v0", "v6 = load.i64 aligned readonly v0"),
         ("v7 = load.i64 little v0", "v7 = load.i64 can_move v0"),
         ("v8 = iadd v2, v3", "v8 = iadd v3, v2"),

@@ -130,7 +130,7 @@ fn shuffling_bytes() {
 }
 
 /// A frame of many pages, probed page by page by a routine that must leave every register alone.
-/// Mutant: `probestack` that adds one byte too few back to the stack pointer (the call dies).
+/// Mutant: `rcx`, which holds an argument, in place of `r11` in `probestack`.
 #[test]
 fn probing_the_stack() {
     let flags = [("enable_probestack", "true"), ("probestack_strategy", "outline")];

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use cachelift::code::Program;
+use cachelift::code::{Function, Program};
 use memmap2::MmapOptions;
 
 use crate::support::{call, engine, is_alone, load, parse, program};
@@ -68,21 +68,31 @@ fn no_page_is_writable_and_executable() {
 #[test]
 fn callers_keep_their_callees() {
     let engine = engine();
+    let function =
+        |program: Program| engine.load(program).unwrap().function("next").unwrap().clone();
+    let run = |function: &Function| {
+        // SAFETY: that is its signature, and the handle lives.
+        unsafe { function.typed::<extern "C" fn() -> i64>()() }
+    };
     let base = load(&engine, &constant("base", 10));
-    let mut next = program(&caller("next"));
+    // Not callable, so that no trampoline is shared: nothing but the call keeps the callee.
+    let mut next = Program::new();
+    next.define("next", parse(&caller("next")).remove(0).1).unwrap();
     next.link("callee", base.function("base").unwrap()).unwrap();
-    let next = engine.load(next).unwrap();
+    let next = function(next);
     drop(base);
     assert_eq!(engine.live_batches(), 2);
-    assert_eq!(call(&next, "next", &[]), 11);
+    assert_eq!(run(&next), 11);
 
     // A program that defines its callee finds it live, and keeps it too.
-    let mut both = program(&caller("next").replace("iconst.i64 1", "iconst.i64 2"));
-    let (_, clif) = parse(&constant("callee", 10)).remove(0);
-    both.define("callee", clif).unwrap();
-    let both = engine.load(both).unwrap();
+    let mut both = Program::new();
+    let text = caller("next").replace("iconst.i64 1", "iconst.i64 2");
+    both.define("next", parse(&text).remove(0).1).unwrap();
+    both.define("callee", parse(&constant("callee", 10)).remove(0).1).unwrap();
+    let both = function(both);
     drop(next);
-    assert_eq!(call(&both, "next", &[]), 12);
+    assert_eq!(engine.live_batches(), 2);
+    assert_eq!(run(&both), 12);
     drop(both);
     assert_eq!(engine.live_batches(), 0);
 }

@@ -109,7 +109,7 @@ fn equal_code_that_calls_different_host_functions() {
     assert_eq!(a.function("apply"), c.function("apply"));
 }
 
-/// Which reference a callee is bound to counts. Mutant: the reference's number left out.
+/// Which reference a callee is bound to counts. Mutant: the keys of functions loaded before left out.
 #[test]
 fn equal_code_with_its_callees_swapped() {
     let text = "

@@ -1,10 +1,10 @@
 //! The traps of loaded code can be told by their address.
 
-use cachelift::code::artifact::Artifact;
+use cachelift::code::artifact::{Artifact, Handler};
 use cachelift::code::{Engine, Loaded, Target};
 use cranelift_codegen::ir::TrapCode;
 
-use crate::support::{engine, functions, load, store};
+use crate::support::{call, engine, engine_with, functions, load, store};
 
 const TEXT: &str = "
     function %divide(i64, i64) -> i64 {
@@ -49,7 +49,7 @@ fn traps_are_found_by_address() {
 
     assert_eq!(engine.find_trap(0), None);
     assert_eq!(engine.find_trap(usize::MAX), None);
-    assert_eq!(engine.find_trap(traps_are_found_by_address as usize), None);
+    assert_eq!(engine.find_trap(traps_are_found_by_address as *const () as usize), None);
     let start = loaded.function("plain").unwrap().address().addr();
     assert_eq!(engine.find_trap(start), None);
 
@@ -95,4 +95,36 @@ fn calls_and_frames_are_kept() {
         assert_eq!(artifact.unwind().next().is_some(), expected);
         assert_eq!(artifact.handlers().count(), 0);
     }
+}
+
+/// Handlers stand in the order of their calls, and a function that has some returns as others do.
+/// Mutant: the handlers' number left 0.
+#[test]
+fn exception_handlers_are_kept() {
+    let text = "
+        function %main(i64) -> i64 {
+            sig0 = (i64) -> i64 tail
+            fn0 = %callee(i64) -> i64 tail
+        block0(v0: i64):
+            try_call fn0(v0), sig0, block1(ret0), [ tag7: block2(exn0), default: block3(exn1) ]
+        block1(v1: i64):
+            try_call fn0(v1), sig0, block4(ret0), [ tag9: block2(exn0) ]
+        block2(v2: i64):
+            return v2
+        block3(v3: i64):
+            return v3
+        block4(v4: i64):
+            return v4
+        }
+        function %callee(i64) -> i64 tail { block0(v0: i64): v1 = iadd v0, v0 return v1 }";
+    let engine = engine_with(&[("preserve_frame_pointers", "true")]);
+    let loaded = load(&engine, text);
+    assert_eq!(call(&loaded, "main", &[5]), 20);
+    let unit = functions(&loaded).next().unwrap();
+    let record = engine.store().get(&unit.key).unwrap();
+    let artifact = Artifact::decode(record.payload(), engine.target().environment()).unwrap();
+    let counts: Vec<_> = artifact.call_sites().map(|site| site.handlers).collect();
+    assert_eq!(counts, [2, 1]);
+    let handlers: Vec<_> = artifact.handlers().collect();
+    assert!(matches!(handlers[..], [Handler::Tag(7, _), Handler::Default(_), Handler::Tag(9, _)]));
 }

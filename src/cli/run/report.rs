@@ -69,19 +69,28 @@ struct Counts {
     skipped: usize,
 }
 
+/// Where the time went, in microseconds.
 #[derive(Debug, Serialize)]
-struct Times {
+pub(super) struct Times {
     /// From the command's start to its end.
     total: u64,
     /// Compiling.
     make: u64,
-    /// All else between files that are read and functions that can be called: looking up, waiting, loading.
+    /// All else between files that are read and functions that can be called: looking up, publishing,
+    /// waiting, linking.
     load: u64,
 }
 
+impl Times {
+    /// The times of a run of `total`, of which making and loading took `loading`, and making alone `make`.
+    pub(super) fn new(total: u64, make: u64, loading: u64) -> Self {
+        Times { total, make, load: loading.saturating_sub(make) }
+    }
+}
+
 impl Report {
-    /// The report on these units, of which making and loading took `loading_us` together.
-    pub(super) fn new(units: Vec<Unit>, tally: Tally, total_us: u64, loading_us: u64) -> Self {
+    /// The report on these units.
+    pub(super) fn new(units: Vec<Unit>, tally: Tally, time_us: Times) -> Self {
         let Tally { passed, failed, skipped } = tally;
         let mut counts = Counts { passed, failed, skipped, ..Counts::default() };
         for unit in &units {
@@ -93,9 +102,7 @@ impl Report {
                 Origin::Waited => &mut counts.waited,
             } += 1;
         }
-        let make = units.iter().map(|unit| unit.us).sum();
-        let load = loading_us.saturating_sub(make);
-        Report { schema: 1, units, counts, time_us: Times { total: total_us, make, load } }
+        Report { schema: 1, units, counts, time_us }
     }
 
     /// One line of JSON.

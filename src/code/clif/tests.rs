@@ -221,6 +221,19 @@ fn callees_are_functions_of_the_file() {
     }
 }
 
+/// Mutant seen: the functions reversed without the run lines' places.
+#[test]
+fn functions_can_be_declared_last_to_first() {
+    let text = CALLS.replacen("function u1:7", "; run: %a() == 7\nfunction u1:7", 1);
+    let Ok(Clif::File(file)) = parse(&text, &mut Targets::default(), Options { reversed: true })
+    else {
+        panic!("no file");
+    };
+    let names: Vec<_> = file.functions.iter().map(|function| function.name.as_str()).collect();
+    assert_eq!(names, ["%b", "u1:7", "%a"]);
+    assert_eq!(file.functions[file.runs[0].readings[0].function].name, "%a");
+}
+
 #[test]
 fn unknown_and_doubled_names_are_mistakes() {
     assert_eq!(

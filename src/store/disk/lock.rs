@@ -18,6 +18,7 @@
 //! Threads of one process share the open file too, so these locks do not exclude them from each other:
 //! the callers do, before they come here.
 
+use std::borrow::Cow;
 use std::io;
 
 use super::fs::{Access, FileKind, Fs};
@@ -33,7 +34,7 @@ pub(crate) const CLEANING: &str = "gc.lock";
 #[derive(Debug)]
 pub(crate) struct LockFile<F: Fs> {
     root: Arc<Root<F>>,
-    name: &'static str,
+    name: Cow<'static, str>,
     /// Locked to take or replace the handle only, as in [`Root`].
     open: Mutex<Option<Arc<Open<F::Handle>>>>,
 }
@@ -61,8 +62,8 @@ enum Range {
 
 impl<F: Fs> LockFile<F> {
     /// The lock file of this name; opened, and made, when it is first needed.
-    pub(crate) fn new(root: Arc<Root<F>>, name: &'static str) -> Self {
-        LockFile { root, name, open: Mutex::new(None) }
+    pub(crate) fn new(root: Arc<Root<F>>, name: impl Into<Cow<'static, str>>) -> Self {
+        LockFile { root, name: name.into(), open: Mutex::new(None) }
     }
 
     /// Takes the lock on the whole file, unless another process has it. Never waits.
@@ -104,31 +105,26 @@ impl<F: Fs> LockFile<F> {
         if let Some(open) = kept.filter(|open| open.process == process) {
             return Ok(open);
         }
-        let open = Arc::new(self.open_anew()?);
-        // In a forked child this closes the inherited descriptor, which releases nothing.
-        *self.open.lock() = Some(open.clone());
-        Ok(open)
-    }
-
-    fn open_anew(&self) -> io::Result<Open<F::Handle>> {
-        let fs = self.root.fs();
         let current = self.root.current().map_err(io::Error::other)?;
         let Some(space) = current.space.as_ref().filter(|_| current.writable) else {
             return Err(io::ErrorKind::PermissionDenied.into());
         };
-        let file = fs.open(space, self.name, Access::Ensure)?;
+        let file = fs.open(space, &self.name, Access::Ensure)?;
         let stat = fs.stat(&file)?;
-        if stat.kind != FileKind::File || stat.owner != fs.user() || stat.shared_for_writing() {
+        if stat.kind != FileKind::File || stat.owner != current.user || stat.shared_for_writing() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        Ok(Open { file, identity: stat.identity(), process: fs.process() })
+        let open = Arc::new(Open { file, identity: stat.identity(), process });
+        // In a forked child this closes the inherited descriptor, which releases nothing.
+        *self.open.lock() = Some(open.clone());
+        Ok(open)
     }
 
     /// Whether the name still is this file's. Where it is no file's any more, it is made anew.
     fn has_the_name(&self, identity: (u64, u64)) -> io::Result<bool> {
         let current = self.root.current().map_err(io::Error::other)?;
         let Some(space) = &current.space else { return Ok(false) };
-        match self.root.fs().stat_at(space, self.name) {
+        match self.root.fs().stat_at(space, &self.name) {
             Ok(stat) => Ok(stat.identity() == identity),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -136,13 +132,11 @@ impl<F: Fs> LockFile<F> {
     }
 }
 
-impl<F: Fs> crate::store::flight::lease::LockFile<F> for LockFile<F> {
-    fn open(&self) -> io::Result<F::Handle> {
-        self.open_anew().map(|open| open.file)
-    }
+impl<F: Fs> crate::store::flight::lease::ByteLocks for LockFile<F> {
+    type Guard = Guard<F>;
 
-    fn is_current(&self, file: &F::Handle) -> io::Result<bool> {
-        self.has_the_name(self.root.fs().stat(file)?.identity())
+    fn try_lock_byte(&self, offset: u64) -> io::Result<Option<Guard<F>>> {
+        self.try_lock_byte(offset)
     }
 }
 

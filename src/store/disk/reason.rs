@@ -89,6 +89,10 @@ reasons! {
     Other = "other-error",
 
     // What was not tried.
+    /// Others were writing in the same place, and were not waited for.
+    Busy = "busy",
+    /// The record is too large for the limit on the cache's size.
+    OverLimit = "over-the-size-limit",
     /// A write failed less than a minute ago, and would again.
     BackingOff = "backing-off",
     /// The directory may not be written, or has gone and cannot be made.

@@ -181,6 +181,12 @@ pub(crate) fn announced_length_any(bytes: &[u8]) -> Result<usize, Damage> {
     Ok(Header::read(bytes)?.layout.total)
 }
 
+/// The key and kind that the record which `bytes` begin says it has. Needs [`HEADER`] bytes.
+pub(crate) fn announced_key(bytes: &[u8]) -> Result<(Key, Kind), Damage> {
+    let header = Header::read(bytes)?;
+    Ok((Key::from_bytes(*header.key), header.kind()?))
+}
+
 /// The metadata of a record, which may be of a newer version's making: unreadable metadata is none.
 pub(crate) fn decode_meta(bytes: &[u8]) -> Meta {
     postcard::from_bytes(bytes).unwrap_or_default()

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::fs::real::RealFs;
 use super::fs::{Access, Fs, FsClass, Stat};
+use super::map::MapFs;
 use super::record::{self, Kind, Meta};
 use super::root::Root;
 use super::trust::Purpose;
@@ -213,6 +214,20 @@ impl Fs for Faulty {
 
     fn random(&self) -> [u8; 16] {
         RealFs.random()
+    }
+}
+
+impl MapFs for Faulty {
+    type Map = <RealFs as MapFs>::Map;
+    type MapMut = <RealFs as MapFs>::MapMut;
+
+    forwarded! {
+        fn map(&self, file: &Handle, length: u64) -> io::Result<Self::Map>;
+        fn map_mut(&self, file: &Handle, length: u64) -> io::Result<Self::MapMut>;
+    }
+
+    fn reader(map: &Self::MapMut) -> Self::Map {
+        RealFs::reader(map)
     }
 }
 

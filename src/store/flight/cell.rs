@@ -15,7 +15,17 @@ use std::time::Duration;
 
 use super::fork::PerProcess;
 use crate::key::Key;
+use crate::race::{Fault, planted};
 use crate::sync::{self, Arc, Condvar, Mutex};
+
+/// Faults that the race tests plant.
+pub(super) mod faults {
+    use super::Fault;
+
+    pub(in super::super) const SILENT: Fault = Fault("a leader does not wake its followers");
+    pub(in super::super) const REMOVES_TWICE: Fault =
+        Fault("a leader removes whichever cell its key has, once more");
+}
 
 /// Shards lessen contention; a model checks what happens within one.
 const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
@@ -80,7 +90,7 @@ impl<T> Flights<T> {
     /// with no claims: its parent's leaders do not run in it.
     pub(crate) fn claim(&self, key: &Key) -> Claim<'_, T> {
         let process = self.process();
-        let table = self.tables.get(process, |_| new_table());
+        let table = self.tables.get(process, new_table);
         let shard = &table[key.word(3) as usize % SHARDS];
         let mut cells = shard.lock();
         if let Some(cell) = cells.iter().find(|cell| cell.key == *key) {
@@ -95,7 +105,7 @@ impl<T> Flights<T> {
     /// How many keys are being made.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        let table = self.tables.get(self.process(), |_| new_table());
+        let table = self.tables.get(self.process(), new_table);
         table.iter().map(|shard| shard.lock().len()).sum()
     }
 }
@@ -143,7 +153,12 @@ impl<T> Drop for Leader<'_, T> {
         cells.retain(|cell| !Arc::ptr_eq(cell, &self.cell));
         *self.cell.state.lock() = outcome;
         drop(cells);
-        self.cell.settled.notify_all();
+        if !planted(faults::SILENT) {
+            self.cell.settled.notify_all();
+        }
+        if planted(faults::REMOVES_TWICE) {
+            self.shard.lock().retain(|cell| cell.key != self.cell.key);
+        }
     }
 }
 

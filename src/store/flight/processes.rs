@@ -6,7 +6,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -16,73 +15,92 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::fake::{key, not_of_flight};
-use super::lease::LockFile;
+use super::fake::key;
+use super::lease::ByteLocks;
 use super::{Duplicate, Got, SingleFlight, Tiers};
 use crate::key::Key;
 use crate::store::Origin;
-use crate::store::disk::fs::Fs;
-use crate::sync::{Arc, thread};
+use crate::sync::{Arc, Mutex, thread};
+
+type Flight = SingleFlight<u32, Locks>;
 
 const MS: Duration = Duration::from_millis(1);
 
 // ---- the directory that workers share
 
-/// The locks of the kernel.
+/// The locks of the kernel on the bytes of one file, which each process opens anew.
 #[derive(Debug)]
-struct Kernel;
+struct Locks {
+    dir: Dir,
+    opened: Mutex<Option<Arc<Opened>>>,
+}
 
-impl Kernel {
-    fn set_lock(file: &File, offset: u64, kind: i32) -> io::Result<bool> {
-        let lock = libc::flock {
-            l_type: kind as i16,
-            l_whence: libc::SEEK_SET as i16,
-            l_start: offset as i64,
-            l_len: 1,
-            l_pid: 0,
-        };
-        match fcntl(file.as_fd(), FcntlArg::F_OFD_SETLK(&lock)).map_err(io::Error::from) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
+#[derive(Debug)]
+struct Opened {
+    file: File,
+    process: u32,
+}
+
+#[derive(Debug)]
+struct Locked {
+    opened: Arc<Opened>,
+    offset: u64,
+}
+
+impl Locks {
+    fn new(dir: &Dir) -> Self {
+        Locks { dir: dir.clone(), opened: Mutex::new(None) }
+    }
+
+    fn opened(&self) -> io::Result<Arc<Opened>> {
+        let process = std::process::id();
+        let mut opened = self.opened.lock();
+        if let Some(opened) = opened.as_ref().filter(|opened| opened.process == process) {
+            return Ok(opened.clone());
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(self.dir.0.join("flight.lock"))?;
+        // What was inherited is closed.
+        Ok(opened.insert(Arc::new(Opened { file, process })).clone())
+    }
+}
+
+impl ByteLocks for Locks {
+    type Guard = Locked;
+
+    fn try_lock_byte(&self, offset: u64) -> io::Result<Option<Locked>> {
+        let opened = self.opened()?;
+        let free = set_lock(&opened.file, offset, libc::F_WRLCK)?;
+        Ok(free.then_some(Locked { opened, offset }))
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if self.opened.process == std::process::id() {
+            set_lock(&self.opened.file, self.offset, libc::F_UNLCK).unwrap();
         }
     }
 }
 
-impl Fs for Kernel {
-    type Handle = File;
-
-    fn try_lock_byte(&self, file: &File, offset: u64) -> io::Result<bool> {
-        Self::set_lock(file, offset, libc::F_WRLCK)
+fn set_lock(file: &File, offset: u64, kind: i32) -> io::Result<bool> {
+    let lock = libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: offset as i64,
+        l_len: 1,
+        l_pid: 0,
+    };
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&lock)).map_err(io::Error::from) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
     }
-    fn unlock_byte(&self, file: &File, offset: u64) -> io::Result<()> {
-        Self::set_lock(file, offset, libc::F_UNLCK).map(drop)
-    }
-    fn process(&self) -> u32 {
-        std::process::id()
-    }
-    fn random(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).unwrap();
-        bytes
-    }
-
-    not_of_flight!(File);
 }
 
 #[derive(Clone, Debug)]
 struct Dir(PathBuf);
-
-impl LockFile<Kernel> for Dir {
-    fn open(&self) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).open(self.0.join("flight.lock"))
-    }
-
-    fn is_current(&self, _: &File) -> io::Result<bool> {
-        Ok(true)
-    }
-}
 
 /// Looks up published files; `cost` is what every key is said to cost.
 #[derive(Clone, Debug)]
@@ -103,8 +121,8 @@ impl Tiers<u32> for Published {
 }
 
 impl Dir {
-    fn flight(&self) -> SingleFlight<u32, Kernel> {
-        SingleFlight::among_processes(Arc::new(Kernel), self.clone())
+    fn flight(&self) -> Flight {
+        SingleFlight::new(Some(Locks::new(self)), std::process::id, std::process::id().into())
     }
 
     /// Logs that `key` was made, and publishes this process's id as its value unless another did.
@@ -135,7 +153,7 @@ impl Dir {
 
     /// Whether another process, or open file, has the lease of `key`.
     fn is_leased(&self, key: &Key) -> bool {
-        !Kernel.try_lock_byte(&self.open().unwrap(), key.word(1) >> 2).unwrap()
+        Locks::new(self).try_lock_byte(key.word(1) >> 2).unwrap().is_none()
     }
 
     /// Says something to other processes.
@@ -202,7 +220,7 @@ fn worker() {
     let (role, number, dir) = (part(), part().parse().unwrap(), Dir(part().into()));
     match role {
         "sharer" => sharer(&dir, number),
-        "holder" => holder(&dir),
+        "holder" => holder(&dir, &dir.flight()),
         "waiter" => waiter(&dir, number),
         "hasty" => hasty(&dir),
         "forker" => forker(&dir),
@@ -269,14 +287,14 @@ fn processes_and_their_threads_make_each_key_once() {
 
 // ---- holders that stop
 
-/// Holds a key for an hour.
-fn holder(dir: &Dir) {
+/// Holds a key until it is told to release it.
+fn holder(dir: &Dir, flight: &Flight) {
     let make = || {
         dir.mark("held");
         dir.await_mark("release");
         Ok::<_, ()>(dir.publish(&key(1)))
     };
-    dir.flight().get(&key(1), &dir.tiers(None), make).unwrap();
+    flight.get(&key(1), &dir.tiers(None), make).unwrap();
 }
 
 /// Waits for that key. Whoever of them makes it was not late.
@@ -390,7 +408,7 @@ fn forker(dir: &Dir) {
     assert!(!dir.is_leased(&key(1)));
 
     // A thread makes something, another forks: the child does not wait for the thread, which it has not.
-    let flight = SingleFlight::among_threads(Arc::new(Kernel));
+    let flight: Flight = SingleFlight::new(None, std::process::id, 0);
     thread::scope(|scope| {
         scope.spawn(|| {
             let make = || {
@@ -410,8 +428,8 @@ fn forker(dir: &Dir) {
     });
 }
 
-// Mutants: `Lease::drop` does not ask for the process; `Leases` use the inherited file; `Flights` use the
-// inherited table.
+// Mutants: a guard unlocks in a child, too; a child locks by the inherited file; a child uses the inherited
+// table of cells.
 #[test]
 fn a_forked_child_leaves_its_parents_keys_alone() {
     let (_temporary, dir) = setup();
@@ -419,7 +437,7 @@ fn a_forked_child_leaves_its_parents_keys_alone() {
     assert_eq!(dir.made(), [key(1), key(2)].map(|key| key.to_string()));
 }
 
-/// Forks a child that lives on, then holds a key for ever.
+/// Forks a child that lives on, then holds a key.
 fn leaker(dir: &Dir) {
     let (flight, tiers) = (dir.flight(), dir.tiers(None));
     let publish = |n| flight.get(&key(n), &tiers, || Ok::<_, ()>(dir.publish(&key(n)))).unwrap();
@@ -431,7 +449,7 @@ fn leaker(dir: &Dir) {
         dir.mark("ended");
     });
     dir.await_mark("child");
-    holder(dir);
+    holder(dir, &flight);
 }
 
 // Mutant: the child keeps the inherited file; the waiter's assertion then fails at the deadline.

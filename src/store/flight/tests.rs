@@ -5,18 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::fake::{
-    FakeClock, Process, Shelf, StillClock, World, among_processes, among_threads, key, leases,
+    FakeClock, Process, Shelf, StillClock, World, among_processes, among_threads, key,
 };
 use super::wait::{Backoff, SystemClock};
-use super::{Acquired, Claim, Duplicate, Flights, Got, SingleFlight, Waited};
+use super::{Acquired, Claim, Duplicate, Flights, Got, Leader, Lease, SingleFlight, Waited};
 use crate::key::Key;
 use crate::store::Origin;
-use crate::store::disk::fs::Fs;
 use crate::sync::{Arc, thread};
 
 const MS: Duration = Duration::from_millis(1);
 
-type Flight = SingleFlight<u32, Process, FakeClock>;
+type Flight = SingleFlight<u32, Arc<Process>, FakeClock>;
 
 fn setup(clock: FakeClock, world: &Arc<World>) -> (Flight, Arc<Shelf>, Arc<Process>) {
     let process = Process::new(world, 1);
@@ -188,10 +187,8 @@ fn without_locks_work_may_be_done_twice_and_says_so() {
     assert_eq!(get(&flight, &shelf, &key(1)), made(Duplicate::LockUnavailable));
     assert_eq!(get(&flight, &shelf, &key(1)), came(Origin::Disk));
     assert_eq!(flight.clock.slept(), Duration::ZERO);
-    // An error closes the file, so that it is opened anew when things are better.
     world.fail_locks(false);
     assert_eq!(get(&flight, &shelf, &key(2)), made(None));
-    assert_eq!(world.opened(), (3, vec![1, 2]));
 }
 
 // Mutant: `left` does not ask whether the call is nested; 5 s are slept.
@@ -239,7 +236,7 @@ fn nested_many_never_wait() {
 
 // ---- leases
 
-fn lead(flights: &Flights<u32>, key: &Key, with: impl FnOnce(&super::Leader<'_, u32>)) {
+fn lead(flights: &Flights<u32>, key: &Key, with: impl FnOnce(&Leader<'_, u32>)) {
     match flights.claim(key) {
         Claim::Leader(leader) => with(&leader),
         Claim::Follower(_) => panic!("the key is taken"),
@@ -247,65 +244,47 @@ fn lead(flights: &Flights<u32>, key: &Key, with: impl FnOnce(&super::Leader<'_, 
 }
 
 #[test]
-fn a_lease_excludes_other_open_files_until_it_is_dropped() {
+fn a_lease_excludes_other_processes_until_it_is_dropped() {
     let world = World::new();
     let (one, two) = (Process::new(&world, 1), Process::new(&world, 2));
-    let (ones, twos) = (leases(&one), leases(&two));
-    let (mine, theirs) = (Flights::new(|| 1), Flights::new(|| 1));
+    let (mine, theirs) = (Flights::new(|| 1), Flights::new(|| 2));
     lead(&mine, &key(1), |leader| {
-        let lease = ones.try_acquire(leader);
+        let lease = Lease::acquire(&one, leader);
         assert!(matches!(lease, Acquired::Held(_)));
         lead(&theirs, &key(1), |other| {
-            assert!(matches!(twos.try_acquire(other), Acquired::Busy));
+            assert!(matches!(Lease::acquire(&two, other), Acquired::Busy));
             drop(lease);
-            assert!(matches!(twos.try_acquire(other), Acquired::Held(_)));
+            assert!(matches!(Lease::acquire(&two, other), Acquired::Held(_)));
+            world.fail_locks(true);
+            assert!(matches!(Lease::acquire(&two, other), Acquired::Unavailable(_)));
         });
     });
-    assert_eq!(world.opened(), (2, vec![]), "one open file per process");
 }
 
-// Mutant: no `is_current`; the second lease is then on the removed file, and the third is held too.
+// Mutants: the table of cells is the parent's; a leader settles its cell in a child, too.
 #[test]
-fn a_lock_file_that_was_removed_is_opened_anew() {
-    let world = World::new();
-    let (one, two) = (Process::new(&world, 1), Process::new(&world, 2));
-    let (ones, twos) = (leases(&one), leases(&two));
-    let flights = Flights::new(|| 1);
-    lead(&flights, &key(1), |leader| {
-        assert!(matches!(ones.try_acquire(leader), Acquired::Held(_)))
-    });
-    world.replace_file();
-    lead(&flights, &key(1), |leader| {
-        let lease = ones.try_acquire(leader);
-        assert!(matches!(lease, Acquired::Held(_)));
-        lead(&Flights::new(|| 1), &key(1), |other| {
-            assert!(matches!(twos.try_acquire(other), Acquired::Busy));
-        });
-    });
-    assert_eq!(world.opened(), (3, vec![1]));
-}
-
-// Mutants: `Lease::drop` does not ask for the process; the slot is not per process; the table is not.
-#[test]
-fn a_child_neither_releases_nor_uses_its_parents_lease() {
+fn a_child_leaves_its_parents_keys_alone() {
     let world = World::new();
     let process = Process::new(&world, 1);
-    let leases = leases(&process);
     let flights = Flights::new({
         let process = process.clone();
-        move || process.process()
+        move || process.id()
     });
     lead(&flights, &key(1), |leader| {
-        let lease = leases.try_acquire(leader);
-        assert!(matches!(lease, Acquired::Held(_)));
+        let lease = Lease::acquire(&process, leader);
+        let Claim::Follower(follower) = flights.claim(&key(1)) else { unreachable!() };
         process.fork(2);
-        // As the child sees it.
         lead(&flights, &key(1), |childs| {
-            assert!(matches!(leases.try_acquire(childs), Acquired::Busy));
+            assert!(matches!(Lease::acquire(&process, childs), Acquired::Busy));
         });
         drop(lease);
         assert_eq!(world.locked(), 1);
-        assert_eq!(world.opened(), (2, vec![1]), "the child closed what it inherited");
+        // The child leaves by way of what it inherited.
+        let Claim::Leader(childs) = flights.claim(&key(2)) else { unreachable!() };
+        process.fork(3);
+        drop(childs);
+        process.fork(1);
+        assert_eq!(follower.wait(Duration::ZERO), Waited::TimedOut);
     });
 }
 
@@ -409,6 +388,30 @@ fn many_stuck_keys_are_waited_for_once() {
     let got = flight.get_many(&keys, &*shelf, |at| Ok::<_, ()>(shelf.make(&keys[at], 7)));
     assert_eq!(got, vec![Ok(made(Duplicate::DeadlinePassed)); 10]);
     assert!(flight.clock.slept() <= 5000 * MS + Backoff::LONGEST);
+}
+
+// Mutant: `wait_for` does not reset the back-off.
+#[test]
+fn whoever_got_something_looks_often_again() {
+    let world = World::new();
+    [1, 2].iter().for_each(|&n| world.occupy(&key(n)));
+    let leave = |but: Option<u8>| {
+        let world = world.clone();
+        move || {
+            world.vacate();
+            but.iter().for_each(|&n| world.occupy(&key(n)));
+        }
+    };
+    let (flight, shelf, _) = setup(FakeClock::new().then(1000 * MS, leave(Some(2))), &world);
+    let keys = [key(1), key(2)];
+    let mut times = vec![];
+    let got = flight.get_many(&keys, &*shelf, |at| {
+        times.push(flight.clock.slept());
+        flight.clock.expect(flight.clock.slept() + MS / 10, leave(None));
+        Ok::<_, ()>(shelf.make(&keys[at], 7))
+    });
+    assert_eq!(got, [Ok(made(None)), Ok(made(None))]);
+    assert!(times[1] <= times[0] + MS, "{times:?}");
 }
 
 #[test]

@@ -792,3 +792,21 @@ impl Tasks {
         tasks.filter(|(_, task)| !task.finished && !task.stopped).map(candidate).collect()
     }
 }
+
+/// Nothing here can be mapped: every record is a file of its own.
+impl crate::store::disk::map::MapFs for SimFs {
+    type Map = Arc<crate::store::disk::words::Array>;
+    type MapMut = Arc<crate::store::disk::words::Array>;
+
+    fn map(&self, _: &Handle, _: u64) -> io::Result<Self::Map> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn map_mut(&self, _: &Handle, _: u64) -> io::Result<Self::MapMut> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn reader(map: &Self::MapMut) -> Self::Map {
+        map.clone()
+    }
+}

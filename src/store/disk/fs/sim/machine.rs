@@ -150,7 +150,7 @@ impl Default for Setup {
         Setup {
             capacity: None,
             open_files: 1024,
-            class: FsClass::Mappable,
+            class: FsClass::CopyOnWrite,
             links_for_rename: false,
             read_only: false,
             same_process_id: false,

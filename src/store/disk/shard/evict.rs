@@ -1,0 +1,187 @@
+//! One segment less.
+//!
+//! ```text
+//!   victim ──► its worthiest entries written again at the tail, found there ──► the others die ──► unlink
+//! ```
+//!
+//! At every moment each entry that is kept is found. Who reads in the victim goes on reading: its file lives for as
+//! long as somebody has it open or mapped. Who had its place and comes too late to open it looks again.
+
+use super::Unwritten;
+use super::generation::Held;
+use super::survey::Survey;
+use super::turn::Turn;
+use crate::store::disk::format::SegmentId;
+use crate::store::disk::format::slot::Fingerprint;
+use crate::store::disk::index::Candidate;
+use crate::store::disk::index::rebuild::fit;
+use crate::store::disk::map::MapFs;
+use crate::store::disk::reason::Reason;
+use crate::store::disk::record;
+use crate::store::disk::segment::victim::Census;
+
+/// A segment of which nothing was used for so long goes, even if there is room.
+const UNUSED_HOURS: u32 = 14 * 24;
+
+/// What was found and taken out by [`Turn::verify`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verified {
+    pub(crate) whole: u64,
+    pub(crate) damaged: u64,
+    /// The bytes of the whole ones.
+    pub(crate) bytes: u64,
+}
+
+impl<F: MapFs> Turn<'_, F> {
+    /// Keeps the shard within `limit` bytes and without entries that were not used for `unused_hours`.
+    pub(crate) fn prune(&mut self, limit: u64, unused_hours: Option<u32>) -> Result<(), Unwritten> {
+        if self.is_unborn() {
+            return Ok(());
+        }
+        let held = self.ready()?;
+        let writer = held.writer().ok_or(Reason::NotWritable)?;
+        if let Some(most) = unused_hours {
+            let hour = self.shard.hour();
+            for (candidate, recency) in held.entries() {
+                if hour.saturating_sub(recency.hour) > most {
+                    writer.kill(&candidate);
+                }
+            }
+        }
+        // The segment that is being filled is no exception.
+        writer.set_tail(None);
+        self.writer.active = None;
+        let survey = self.survey(held.dir())?;
+        self.evict_down_to(&held, survey, limit)
+    }
+
+    /// Reads every record, and takes out those that are not what they should be.
+    pub(crate) fn verify(&mut self) -> Result<Verified, Unwritten> {
+        if self.is_unborn() {
+            return Ok(Verified::default());
+        }
+        let held = self.ready()?;
+        let writer = held.writer().ok_or(Reason::NotWritable)?;
+        let mut verified = Verified::default();
+        for (candidate, _) in held.entries() {
+            match self.whole(&held, &candidate) {
+                Ok(bytes) => {
+                    verified.whole += 1;
+                    verified.bytes += bytes.len() as u64;
+                }
+                // Not read is not damaged.
+                Err(reason) if !reason.is_damage() && reason != Reason::Absent => {}
+                Err(reason) => {
+                    self.shard.root.failed(reason, "verifying a record");
+                    verified.damaged += 1;
+                    writer.kill(&candidate);
+                }
+            }
+        }
+        Ok(verified)
+    }
+
+    /// Evicts segments until everything occupies `goal` bytes or less, and those that nothing is alive in
+    /// or that were not used for long. `survey` may lack the segment at the tail, which is never evicted.
+    pub(super) fn evict_down_to(
+        &mut self,
+        held: &Held<F>,
+        survey: Survey,
+        goal: u64,
+    ) -> Result<(), Unwritten> {
+        let hour = self.shard.hour();
+        let census = Census::of(held.entries(), hour);
+        let mut occupied = survey.occupied;
+        let mut files = Self::evictable(held, survey);
+        let is_unused = |id: &SegmentId| {
+            let used = census.segments.get(id).map(|live| live.hour);
+            used.is_none_or(|used| hour.saturating_sub(used) > UNUSED_HOURS)
+        };
+        let unused: Vec<_> = files.iter().copied().filter(|(id, _)| is_unused(id)).collect();
+        files.retain(|(id, _)| !is_unused(id));
+        for (id, bytes) in unused {
+            self.evict(held, id, &[]);
+            occupied = occupied.saturating_sub(bytes);
+        }
+        while occupied > goal
+            && let Some(victim) = census.victim(&files)
+        {
+            files.retain(|(id, _)| *id != victim.id);
+            let entries: Vec<_> =
+                held.entries().filter(|(entry, _)| entry.location.segment == victim.id).collect();
+            self.evict(held, victim.id, &census.carried(&victim, &entries, hour));
+            occupied = occupied.saturating_sub(victim.bytes);
+        }
+        Ok(())
+    }
+
+    /// Evicts segments until the index is not too full of live entries.
+    pub(super) fn evict_entries(&mut self, held: &Held<F>) -> Result<(), Unwritten> {
+        let survey = self.survey(held.dir())?;
+        let census = Census::of(held.entries(), self.shard.hour());
+        let mut files = Self::evictable(held, survey);
+        let mut live = census.all.entries;
+        while live > self.shard.sizing.most_live()
+            && let Some(victim) = census.victim(&files)
+        {
+            files.retain(|(id, _)| *id != victim.id);
+            live -= census.segments.get(&victim.id).map_or(0, |tally| tally.entries);
+            self.evict(held, victim.id, &[]);
+        }
+        Ok(())
+    }
+
+    /// Evicts one segment if `error` says that there is no space, so that the next attempt may find some.
+    pub(super) fn evict_for_space(&mut self, held: &Held<F>, survey: Survey, error: &Unwritten) {
+        let Unwritten::Io(error) = error else { return };
+        if !matches!(Reason::of(error), Reason::NoSpace | Reason::Quota) {
+            return;
+        }
+        let census = Census::of(held.entries(), self.shard.hour());
+        if let Some(victim) = census.victim(&Self::evictable(held, survey)) {
+            self.evict(held, victim.id, &[]);
+        }
+    }
+
+    fn evictable(held: &Held<F>, survey: Survey) -> Vec<(SegmentId, u64)> {
+        let tail = held.tail().map(|tail| tail.segment);
+        survey.segments.into_iter().filter(|(id, _)| Some(*id) != tail).collect()
+    }
+
+    /// Removes a segment, after writing `carried` of its entries again.
+    fn evict(&mut self, held: &Held<F>, victim: SegmentId, carried: &[Candidate]) {
+        let Some(writer) = held.writer() else { return };
+        for candidate in carried {
+            if !self.carry(held, candidate) {
+                break;
+            }
+        }
+        for (candidate, _) in held.entries() {
+            if candidate.location.segment == victim {
+                writer.kill(&candidate);
+            }
+        }
+        self.remove_file(held.dir(), &victim.to_string());
+        self.shard.forget(victim);
+    }
+
+    /// Writes an entry again at the tail: whether there was room. Half of the segment is left to new ones.
+    fn carry(&mut self, held: &Held<F>, candidate: &Candidate) -> bool {
+        let (Some(writer), Some(tail)) = (held.writer(), held.tail()) else { return false };
+        let room = self.shard.sizing.segment / 2;
+        let Some(location) = fit(tail, candidate.location.length, room) else { return false };
+        // What cannot be read is not carried, and no reason to stop.
+        let Ok(bytes) = self.whole(held, candidate) else { return true };
+        self.write_behind(held, location, &bytes).is_ok()
+            && writer.relocate(candidate, location).is_ok()
+    }
+
+    /// The bytes of an entry, if they are a whole record of its fingerprint.
+    fn whole(&self, held: &Held<F>, candidate: &Candidate) -> Result<Vec<u8>, Reason> {
+        let bytes = self.shard.read_by_name(held, candidate.location)?;
+        let (key, kind, layout) = record::parse_any(&bytes)?;
+        let is_its =
+            layout.total == bytes.len() && Fingerprint::of(&key, kind) == candidate.fingerprint;
+        if is_its { Ok(bytes) } else { Err(Reason::Key) }
+    }
+}

@@ -1,0 +1,140 @@
+//! From a place to a verified record.
+//!
+//! Small records are copied out of the mapped segment, which costs no system call; larger ones are read, which
+//! copies faster. Either way the copy is verified, in memory of this process. What fails is looked at once more by
+//! the name of the segment, as a mapping can be of a file that has lost its name.
+
+use super::Shard;
+use super::generation::Held;
+use super::trusted::reason;
+use crate::key::Key;
+use crate::store::disk::format::slot::Location;
+use crate::store::disk::format::{SEGMENT_HEADER, SegmentHeader, SegmentId};
+use crate::store::disk::fs::Access;
+use crate::store::disk::index::Candidate;
+use crate::store::disk::index::find::Reading;
+use crate::store::disk::large::Found;
+use crate::store::disk::map::MapFs;
+use crate::store::disk::reason::Reason;
+use crate::store::disk::record::{self, Damage, HEADER, Kind};
+use crate::store::disk::words::{self, Words};
+
+/// Records up to this many bytes are copied out of mappings.
+const COPIED: u64 = 64 << 10;
+/// How many segments are mapped at a time.
+const MOST_MAPPED: usize = 64;
+
+impl<F: MapFs> Shard<F> {
+    /// What a place holds of `key`.
+    pub(super) fn read(
+        &self,
+        held: &Held<F>,
+        candidate: &Candidate,
+        key: &Key,
+        kind: Kind,
+    ) -> Reading<Found> {
+        let location = candidate.location;
+        if location.length <= COPIED
+            && let Some(bytes) = self.copy(held, location, location.length)
+            && let Ok(found) = verified(bytes, key, kind)
+        {
+            return Reading::Whole(found);
+        }
+        let bytes = match self.read_by_name(held, location) {
+            Ok(bytes) => bytes,
+            Err(Reason::Absent | Reason::Stale) => return Reading::Gone,
+            Err(reason) => {
+                self.root.failed(reason, "reading a segment");
+                // An error may pass; what is no file of ours, or too short, stays so.
+                return if reason.is_damage() { Reading::Damaged } else { Reading::Other };
+            }
+        };
+        match verified(bytes, key, kind) {
+            Ok(found) => {
+                self.mapped.lock().remove(&location.segment);
+                Reading::Whole(found)
+            }
+            Err(Damage::Key | Damage::Format) => Reading::Other,
+            Err(damage) => {
+                self.root.failed(damage.into(), "reading a record");
+                Reading::Damaged
+            }
+        }
+    }
+
+    /// The bytes at a place, from the segment of that name.
+    pub(super) fn read_by_name(
+        &self,
+        held: &Held<F>,
+        location: Location,
+    ) -> Result<Vec<u8>, Reason> {
+        let name = location.segment.to_string();
+        let (file, stat) = self.open_file(held.dir(), &name, Access::Read)?;
+        if stat.length < location.end() {
+            return Err(Reason::Truncated);
+        }
+        let length = location.length as usize;
+        let bytes = self.fs().read_new(&file, length, location.offset);
+        let bytes = bytes.map_err(|error| reason(&error))?;
+        if bytes.len() == length { Ok(bytes) } else { Err(Reason::Truncated) }
+    }
+
+    /// The key and kind that the record at a place says it has; nothing is verified.
+    pub(super) fn announced(&self, held: &Held<F>, candidate: &Candidate) -> Option<(Key, Kind)> {
+        let header = self.copy(held, candidate.location, HEADER as u64)?;
+        record::announced_key(&header).ok()
+    }
+
+    /// Forgets the mapping of a segment.
+    pub(super) fn forget(&self, segment: SegmentId) {
+        self.mapped.lock().remove(&segment);
+    }
+
+    /// Copies the first `length` bytes at a place, if its segment can be mapped.
+    fn copy(&self, held: &Held<F>, location: Location, length: u64) -> Option<Vec<u8>> {
+        let map = self.map(held, location)?;
+        let mut bytes = vec![0; length as usize];
+        words::copy(&map, location.offset as usize, &mut bytes);
+        Some(bytes)
+    }
+
+    fn map(&self, held: &Held<F>, location: Location) -> Option<F::Map> {
+        let reaches = |map: &F::Map| map.len() as u64 * 8 >= location.end();
+        let kept = self.mapped.lock().get(&location.segment).cloned();
+        if let Some(map) = kept.filter(reaches) {
+            return Some(map);
+        }
+        let name = location.segment.to_string();
+        let (file, stat) = self.open_file(held.dir(), &name, Access::Read).ok()?;
+        let map = self.fs().map(&file, stat.length & !7).ok().filter(reaches)?;
+        let mut header = [0; SEGMENT_HEADER];
+        words::copy(&map, 0, &mut header);
+        let header = SegmentHeader::parse(&header).ok()?;
+        if (header.cache, header.shard, header.id) != (self.cache, self.number, location.segment) {
+            return None;
+        }
+        self.make_room_for_a_mapping(held);
+        self.mapped.lock().insert(location.segment, map.clone());
+        Some(map)
+    }
+
+    /// Lets go of segments whose names are gone, so that their blocks are free; of all if there are too
+    /// many.
+    fn make_room_for_a_mapping(&self, held: &Held<F>) {
+        let ids: Vec<SegmentId> = self.mapped.lock().keys().copied().collect();
+        let too_many = ids.len() >= MOST_MAPPED;
+        for id in ids {
+            if too_many || self.fs().stat_at(held.dir(), &id.to_string()).is_err() {
+                self.forget(id);
+            }
+        }
+    }
+}
+
+fn verified(bytes: Vec<u8>, key: &Key, kind: Kind) -> Result<Found, Damage> {
+    let layout = record::parse(&bytes, key, kind)?;
+    if layout.total != bytes.len() {
+        return Err(Damage::Length);
+    }
+    Ok(Found { bytes, layout })
+}

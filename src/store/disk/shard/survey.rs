@@ -1,0 +1,55 @@
+//! What lies in the directory of a shard.
+
+use super::Shard;
+use super::trusted::reason;
+use crate::store::disk::format::{Name, SegmentId};
+use crate::store::disk::fs::FileKind;
+use crate::store::disk::map::MapFs;
+use crate::store::disk::reason::Reason;
+
+/// A temporary file of this age belongs to nobody any more.
+const ORPHAN_S: u64 = 3600;
+
+/// The files of a shard, as whoever has its turn finds them.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// Segments with the bytes that they occupy, the oldest first.
+    pub(super) segments: Vec<(SegmentId, u64)>,
+    /// Generations that have a file.
+    pub(super) generations: Vec<u64>,
+    /// The names of temporary files whose makers have died.
+    pub(super) orphans: Vec<String>,
+    /// The bytes that everything occupies, but for what is not published yet.
+    pub(super) occupied: u64,
+}
+
+impl<F: MapFs> Shard<F> {
+    /// Looks at every file.
+    pub(super) fn survey(&self, dir: &F::Handle) -> Result<Survey, Reason> {
+        let fs = self.fs();
+        let mut survey = Survey::default();
+        for name in fs.list(dir).map_err(|error| reason(&error))? {
+            // It may have gone by now.
+            let Ok(stat) = fs.stat_at(dir, &name) else { continue };
+            if stat.kind != FileKind::File {
+                continue;
+            }
+            match Name::parse(&name) {
+                Some(Name::Temporary) => {
+                    let made_s = u64::try_from(stat.modified_ns / 1_000_000_000).unwrap_or(0);
+                    if fs.unix_seconds().saturating_sub(made_s) > ORPHAN_S {
+                        survey.orphans.push(name);
+                    }
+                    continue;
+                }
+                Some(Name::Segment(id)) => survey.segments.push((id, stat.allocated)),
+                Some(Name::Index(generation)) => survey.generations.push(generation),
+                None => {}
+            }
+            survey.occupied += stat.allocated;
+        }
+        survey.segments.sort_unstable();
+        survey.generations.sort_unstable();
+        Ok(survey)
+    }
+}

@@ -1,0 +1,308 @@
+//! The shards of a cache directory: which one a key belongs to, and all of them together.
+//!
+//! ```text
+//!   v1-x86_64-le64/   meta             how many shards, and which cache this is; made once
+//!                     shard-0a.lock    eternal: whoever holds it writes in s/0a
+//!                     s/0a/            CURRENT, an index, segments
+//! ```
+//!
+//! Opening costs the same for ten entries and for a million: nothing is read but `meta`, and of a shard,
+//! when it is first used, `CURRENT` and the header of its index.
+
+use crate::key::Key;
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+
+use super::format::slot::shard_of;
+use super::format::{CacheId, META_LEN, Malformed, Meta, Name};
+use super::fs::Access;
+use super::index::find::Care;
+use super::large::{Failure, Lookup, Put, Replace};
+use super::lock::{self, LockFile};
+use super::map::MapFs;
+use super::reason::Reason;
+use super::record::Kind;
+use super::root::Root;
+use super::shard::{Shard, Turn, Unwritten, Verified, trusted};
+use super::sizing::{Sizing, shard_bits};
+use super::trust::Opened;
+use super::usage::{Entry, Usage};
+
+/// The name of the file that says what the directory is.
+const META: &str = "meta";
+/// How long writing is left alone after an error that would come again.
+const BACK_OFF_S: u64 = 60;
+
+/// The backend of records in shards.
+#[derive(Debug)]
+pub(crate) struct Shards<F: MapFs> {
+    root: Arc<Root<F>>,
+    max_size: u64,
+    boot: [u8; 16],
+    /// Locked to take or replace what is in it only.
+    open: Mutex<Option<Arc<Open<F>>>>,
+    cleaning: LockFile<F>,
+    /// The second, since 1970, in which a write failed for a lasting reason; 0 if none did.
+    failed_s: AtomicU64,
+}
+
+/// The shards of one directory. If a hand removes it, and another is made, they are others.
+#[derive(Debug)]
+struct Open<F: MapFs> {
+    opened: Arc<Opened<F::Handle>>,
+    shard_bits: u32,
+    shards: Vec<Shard<F>>,
+}
+
+impl<F: MapFs> Open<F> {
+    fn of(&self, key: &Key) -> &Shard<F> {
+        &self.shards[usize::from(shard_of(key, self.shard_bits))]
+    }
+}
+
+impl<F: MapFs> Shards<F> {
+    /// The shards in `root`, which are kept within `max_size` bytes.
+    pub(crate) fn new(root: Arc<Root<F>>, max_size: u64) -> Self {
+        let boot = root.fs().boot_id();
+        let cleaning = LockFile::new(root.clone(), lock::CLEANING);
+        let (open, failed_s) = (Mutex::new(None), AtomicU64::new(0));
+        Shards { root, max_size, boot, open, cleaning, failed_s }
+    }
+
+    /// The entry of `key`.
+    pub(crate) fn get(&self, key: &Key, kind: Kind, care: Care) -> Lookup {
+        let Some(open) = self.held() else { return Lookup::Miss(Reason::Absent) };
+        let mut found = open.of(key).get(key, kind, care);
+        if found.is_none()
+            && care == Care::Thorough
+            && let Some(moved) = self.root.moved_on(&open.opened)
+            && let Ok(Some(open)) = self.open_in(moved)
+        {
+            found = open.of(key).get(key, kind, care);
+        }
+        found.map_or(Lookup::Miss(Reason::Absent), Lookup::Hit)
+    }
+
+    /// Whether the index has an entry for the artifact of `key`; whether it is whole, only
+    /// [`get`](Self::get) tells.
+    pub(crate) fn contains(&self, key: &Key) -> bool {
+        self.held().is_some_and(|open| open.of(key).contains(key, Kind::Artifact))
+    }
+
+    /// Publishes `record`, which [`record::encode`](super::record::encode) made for this key and kind.
+    pub(crate) fn put(
+        &self,
+        key: &Key,
+        kind: Kind,
+        record: &[u8],
+        replace: Replace,
+    ) -> Result<Put, Failure> {
+        const DOING: &str = "publishing a record";
+        let failed_s = self.failed_s.load(Ordering::Relaxed);
+        // A clock that was set back must not make the minute longer.
+        if failed_s != 0 && self.root.fs().unix_seconds().abs_diff(failed_s) < BACK_OFF_S {
+            return Err(self.failure(Reason::BackingOff.into(), DOING));
+        }
+        let put = self.write(DOING, |open| open.of(key).turn()?.put(key, kind, record, replace));
+        match &put {
+            Ok(_) => self.failed_s.store(0, Ordering::Relaxed),
+            Err(failure) if failure.reason.is_lasting() => {
+                self.failed_s.store(self.root.fs().unix_seconds().max(1), Ordering::Relaxed);
+            }
+            Err(_) => {}
+        }
+        put
+    }
+
+    /// Takes an entry out; says whether there was one.
+    pub(crate) fn remove(&self, key: &Key, kind: Kind) -> Result<bool, Failure> {
+        self.write("removing a record", |open| open.of(key).turn()?.remove(key, kind))
+    }
+
+    /// Calls `visit` for each entry.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
+        let Some(open) = self.held() else { return };
+        for shard in &open.shards {
+            shard.for_each(|key, kind, candidate, recency| {
+                let length = candidate.location.length;
+                let used_s = u64::from(recency.hour) * 3600;
+                visit(Entry { key, kind, length, allocated: length, used_s });
+            });
+        }
+    }
+
+    /// What lies in the shards.
+    pub(crate) fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        self.for_each(|entry| {
+            let amount = usage.of(entry.kind);
+            amount.entries += 1;
+            amount.bytes += entry.allocated;
+        });
+        usage
+    }
+
+    /// Removes every entry; says what there was.
+    pub(crate) fn clear(&self) -> Result<Usage, Failure> {
+        let usage = self.usage();
+        self.each("clearing", |mut turn| turn.clear())?;
+        Ok(usage)
+    }
+
+    /// Removes what is dispensable until all of it occupies `max_size` bytes or less, and what was not used for so many
+    /// hours.
+    pub(crate) fn prune(&self, max_size: u64, unused_hours: Option<u32>) -> Result<(), Failure> {
+        self.write("pruning", |open| {
+            let limit = Sizing::of(max_size, open.shard_bits).limit;
+            open.shards.iter().try_for_each(|shard| shard.turn()?.prune(limit, unused_hours))
+        })
+    }
+
+    /// Reads every record, and takes out those that are damaged.
+    pub(crate) fn verify(&self) -> Result<Verified, Failure> {
+        let mut sum = Verified::default();
+        self.each("verifying", |mut turn| {
+            let verified = turn.verify()?;
+            sum.whole += verified.whole;
+            sum.damaged += verified.damaged;
+            sum.bytes += verified.bytes;
+            Ok(())
+        })?;
+        Ok(sum)
+    }
+
+    fn each(
+        &self,
+        doing: &'static str,
+        mut act: impl FnMut(Turn<'_, F>) -> Result<(), Unwritten>,
+    ) -> Result<(), Failure> {
+        self.write(doing, |open| open.shards.iter().try_for_each(|shard| act(shard.turn()?)))
+    }
+
+    /// Runs `act` on the shards of the directory that is at the path.
+    fn write<T>(
+        &self,
+        doing: &'static str,
+        mut act: impl FnMut(&Open<F>) -> Result<T, Unwritten>,
+    ) -> Result<T, Failure> {
+        let mut tries = 0;
+        loop {
+            let done = self.to_write().and_then(|open| act(&open));
+            match done {
+                // A hand removed something in between.
+                Err(Unwritten::Moved | Unwritten::Reason(Reason::Absent | Reason::Vanished))
+                    if tries < 3 => {}
+                Err(Unwritten::Io(error))
+                    if error.kind() == std::io::ErrorKind::NotFound && tries < 3 => {}
+                done => return done.map_err(|unwritten| self.failure(unwritten, doing)),
+            }
+            tries += 1;
+            *self.open.lock() = None;
+        }
+    }
+
+    fn failure(&self, unwritten: Unwritten, doing: &'static str) -> Failure {
+        let (reason, source) = match unwritten {
+            Unwritten::Io(error) => (Reason::of(&error), Some(error)),
+            Unwritten::Reason(reason) => (reason, None),
+            Unwritten::Moved => (Reason::Vanished, None),
+        };
+        self.root.failed(reason, doing);
+        Failure { reason, doing, source }
+    }
+
+    /// The shards as this process has them open; opened, if there are any, when they are first needed.
+    fn held(&self) -> Option<Arc<Open<F>>> {
+        let open = self.open.lock().clone();
+        open.or_else(|| self.open_in(self.root.held()).ok()?)
+    }
+
+    /// The shards of the directory, made if there are none.
+    fn to_write(&self) -> Result<Arc<Open<F>>, Unwritten> {
+        let open = self.open.lock().clone();
+        if let Some(open) = open {
+            return Ok(open);
+        }
+        let current = self.root.current().map_err(|refusal| refusal.cause.reason())?;
+        if !current.writable {
+            return Err(Reason::NotWritable.into());
+        }
+        for _ in 0..4 {
+            if let Some(open) = self.open_in(current.clone())? {
+                return Ok(open);
+            }
+            self.make_meta(&current)?;
+        }
+        Err(Reason::Vanished.into())
+    }
+
+    /// Opens the shards in a directory; none if it has no `meta`.
+    fn open_in(&self, opened: Arc<Opened<F::Handle>>) -> Result<Option<Arc<Open<F>>>, Reason> {
+        let meta = match self.read_meta(&opened) {
+            Ok(Ok(meta)) => meta,
+            Ok(Err(_)) | Err(Reason::Absent) => return Ok(None),
+            Err(reason) => return Err(reason),
+        };
+        let sizing = Sizing::of(self.max_size, meta.shard_bits);
+        let shard = |number| {
+            let (root, opened) = (self.root.clone(), opened.clone());
+            Shard::new(root, opened, meta.cache, number, self.boot, sizing)
+        };
+        let shards = (0..1 << meta.shard_bits).map(shard).collect();
+        let open = Arc::new(Open { opened: opened.clone(), shard_bits: meta.shard_bits, shards });
+        *self.open.lock() = Some(open.clone());
+        Ok(Some(open))
+    }
+
+    fn read_meta(&self, opened: &Opened<F::Handle>) -> Result<Result<Meta, Malformed>, Reason> {
+        let space = opened.space.as_ref().ok_or(Reason::Absent)?;
+        let (file, _) = trusted::open_file(&self.root, space, META, Access::Read)?;
+        let mut bytes = [0; META_LEN];
+        let read = self.root.fs().read_at(&file, &mut bytes, 0);
+        let read = read.map_err(|error| Reason::of(&error))?;
+        Ok(Meta::parse(&bytes[..read]))
+    }
+
+    /// Makes `meta`, or makes it anew if it is damaged: the shards then belong to no cache, and are made
+    /// anew too.
+    fn make_meta(&self, opened: &Opened<F::Handle>) -> Result<(), Unwritten> {
+        let fs = self.root.fs();
+        let space = opened.space.as_ref().ok_or(Reason::NotWritable)?;
+        let lock = self.cleaning.try_lock()?;
+        match self.read_meta(opened) {
+            Ok(Ok(_)) => return Ok(()),
+            // A newer version's is left alone.
+            Ok(Err(Malformed::Format)) => return Err(Reason::Newer.into()),
+            // Of two who see damage, one replaces it.
+            Ok(Err(_)) if lock.is_none() => return Err(Reason::Busy.into()),
+            Ok(Err(_)) | Err(Reason::Absent) => {}
+            Err(reason) => return Err(reason.into()),
+        }
+        let is_damaged = self.read_meta(opened).is_ok();
+        let meta = Meta {
+            cache: CacheId(fs.random()),
+            shard_bits: shard_bits(self.max_size),
+            created_s: fs.unix_seconds(),
+        };
+        let temporary = Name::temporary(fs.random());
+        let file = fs.open(space, &temporary, Access::CreateNew)?;
+        let made = fs.write_all_at(&file, &meta.encode(), 0).and_then(|()| {
+            if is_damaged {
+                fs.rename(space, &temporary, space, META)
+            } else {
+                fs.rename_new(space, &temporary, space, META)
+            }
+        });
+        match made {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let _ = fs.unlink(space, &temporary);
+                // Another was faster: theirs it is.
+                let is_theirs = error.kind() == std::io::ErrorKind::AlreadyExists;
+                if is_theirs { Ok(()) } else { Err(error.into()) }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
