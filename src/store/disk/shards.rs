@@ -269,16 +269,17 @@ impl<F: MapFs> Shards<F> {
         let fs = self.root.fs();
         let space = opened.space.as_ref().ok_or(Reason::NotWritable)?;
         let lock = self.cleaning.try_lock()?;
-        match self.read_meta(opened) {
+        // Looked at once: what was absent may be whole by now, and is not to be replaced then.
+        let is_damaged = match self.read_meta(opened) {
             Ok(Ok(_)) => return Ok(()),
             // A newer version's is left alone.
             Ok(Err(Malformed::Format)) => return Err(Reason::Newer.into()),
             // Of two who see damage, one replaces it.
             Ok(Err(_)) if lock.is_none() => return Err(Reason::Busy.into()),
-            Ok(Err(_)) | Err(Reason::Absent) => {}
+            Ok(Err(_)) => true,
+            Err(Reason::Absent) => false,
             Err(reason) => return Err(reason.into()),
-        }
-        let is_damaged = self.read_meta(opened).is_ok();
+        };
         let meta = Meta {
             cache: CacheId(fs.random()),
             shard_bits: shard_bits(self.max_size),
