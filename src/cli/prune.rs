@@ -37,10 +37,10 @@ pub(super) fn run(arguments: &Arguments, config: Config, output: Output) -> Exit
         return output.finish(Exit::Ok);
     }
     let store = Store::open(config);
-    let before = store.usage().bytes();
+    let before = store.usage().occupied;
     match store.prune(limits) {
         Ok(left) => {
-            let after = left.bytes();
+            let after = left.occupied;
             let removed = size(before.saturating_sub(after)).to_string();
             output.say(format_args!("removed {removed}, left {}", size(after)));
             output.finish(Exit::Ok)

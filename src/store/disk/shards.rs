@@ -138,6 +138,9 @@ impl<F: MapFs> Shards<F> {
             amount.entries += 1;
             amount.bytes += entry.allocated;
         });
+        if let Some(open) = self.held() {
+            usage.occupied = open.shards.iter().map(Shard::occupied).sum();
+        }
         usage
     }
 

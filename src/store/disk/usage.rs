@@ -48,6 +48,9 @@ pub struct Usage {
     pub notes: Amount,
     /// Files that are being written, or were when their writer died.
     pub temporary: Amount,
+    /// The bytes that all files together occupy on disk: more than their entries, where these share files
+    /// that have room for others.
+    pub occupied: u64,
 }
 
 impl Usage {
@@ -58,7 +61,7 @@ impl Usage {
         }
     }
 
-    /// The bytes of everything.
+    /// The bytes of all entries.
     pub fn bytes(&self) -> u64 {
         self.artifacts.bytes + self.notes.bytes + self.temporary.bytes
     }

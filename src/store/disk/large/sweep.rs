@@ -42,6 +42,7 @@ impl<F: Fs> Large<F> {
             Item::Record { kind, stat, .. } => usage.of(kind).add(&stat),
             Item::Temporary { stat } => usage.temporary.add(&stat),
         });
+        usage.occupied = usage.bytes();
         usage
     }
 
