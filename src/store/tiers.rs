@@ -30,6 +30,8 @@ use crate::key::{Key, KeyBuilder};
 use crate::stats::{Counters, Stats};
 use crate::sync::{self, Arc};
 
+/// A key whose makers died this often is not waited for.
+const POISONED: u64 = 3;
 /// The longest note.
 const MAX_NOTE: usize = 1 << 20;
 
@@ -321,6 +323,7 @@ impl<F: MapFs> Tiers<F> {
     }
 
     fn make<E>(&self, key: &Key, make: impl FnOnce() -> Result<Draft, E>) -> Result<Record, E> {
+        let _attempt = self.writable().map(|dir| dir.records.attempt(key));
         let began = sync::now();
         let draft = make();
         let cost = began.elapsed();
@@ -375,8 +378,14 @@ impl<F: MapFs> super::flight::Tiers<Record> for Tiers<F> {
         self.look_up(key, Care::Thorough)
     }
 
-    fn cost(&self, _key: &Key) -> Option<Duration> {
-        None
+    fn cost(&self, key: &Key) -> Option<Duration> {
+        let attempts = self.writable().map_or(0, |dir| dir.records.attempts(key));
+        if attempts < POISONED {
+            return None;
+        }
+        // Whoever makes it may well be the next to die; nobody should have to wait for that.
+        self.counters.reason("poisoned", "makers of a key died again and again");
+        Some(Duration::ZERO)
     }
 }
 

@@ -49,6 +49,22 @@ impl<F: MapFs> Backend<F> {
         }
     }
 
+    /// How many makers of `key` began and did not come back, as far as that is remembered.
+    pub(crate) fn attempts(&self, key: &Key) -> u64 {
+        match self {
+            Backend::Shards(shards) => shards.attempts(key),
+            Backend::Large(_) => 0,
+        }
+    }
+
+    /// A maker of `key` begins, and ends when this is dropped; if it never is, its process has died.
+    pub(crate) fn attempt<'a>(&'a self, key: &'a Key) -> impl Drop + 'a {
+        if let Backend::Shards(shards) = self {
+            shards.attempt(key);
+        }
+        Attempt { backend: self, key }
+    }
+
     /// Publishes the artifact `record`.
     pub(crate) fn put(&self, key: &Key, record: &[u8], replace: Replace) -> Result<Put, Failure> {
         match self {
@@ -117,6 +133,20 @@ impl<F: MapFs> Backend<F> {
         match self {
             Backend::Shards(shards) => shards.verify(step),
             Backend::Large(large) => large.verify(step),
+        }
+    }
+}
+
+/// A maker at work.
+struct Attempt<'a, F: MapFs> {
+    backend: &'a Backend<F>,
+    key: &'a Key,
+}
+
+impl<F: MapFs> Drop for Attempt<'_, F> {
+    fn drop(&mut self) {
+        if let Backend::Shards(shards) = self.backend {
+            shards.forgive(self.key);
         }
     }
 }

@@ -273,6 +273,7 @@ impl<W: WordsMut> Index<W> {
     }
 
     /// Puts the counts right.
+    #[cfg(test)]
     pub(crate) fn set_counts(&self, counts: Counts) {
         self.words.store(ENTRIES, counts.entries, Relaxed);
         self.words.store(DEAD_COUNT, counts.dead, Relaxed);

@@ -88,6 +88,25 @@ impl<F: MapFs> Shards<F> {
         self.held().is_some_and(|open| open.of(key).contains(key, Kind::Artifact))
     }
 
+    /// How many makers of `key` began and did not come back. Keys share counters.
+    pub(crate) fn attempts(&self, key: &Key) -> u64 {
+        self.held().map_or(0, |open| open.of(key).attempts(key))
+    }
+
+    /// A maker of `key` begins.
+    pub(crate) fn attempt(&self, key: &Key) {
+        if let Some(open) = self.held() {
+            open.of(key).attempt(key);
+        }
+    }
+
+    /// A maker of `key` came back.
+    pub(crate) fn forgive(&self, key: &Key) {
+        if let Some(open) = self.held() {
+            open.of(key).forgive(key);
+        }
+    }
+
     /// Publishes `record`, which [`record::encode`](super::record::encode) made for this key and kind.
     pub(crate) fn put(
         &self,
