@@ -14,7 +14,7 @@ mod report;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs, mem};
+use std::{fmt, fs, io, mem};
 
 use clap::{Args, ValueEnum};
 use cranelift_codegen::data_value::{DataValue, DisplayDataValues, write_data_value_list};
@@ -208,13 +208,13 @@ fn read_files<'a>(
 
 fn read(path: &Path) -> Result<String, String> {
     let shown = path.display();
-    if path.is_dir() {
-        return Err(format!(
-            "{shown}: is a directory; name the files in it, such as {}",
-            path.join("*.clif").display()
-        ));
-    }
-    let bytes = fs::read(path).map_err(|error| format!("{shown}: {error}"))?;
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::IsADirectory => {
+            let files = path.join("*.clif");
+            format!("{shown}: is a directory; name the files in it, such as {}", files.display())
+        }
+        _ => format!("{shown}: {error}"),
+    })?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = 1 + error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count();
