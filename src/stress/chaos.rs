@@ -33,6 +33,8 @@ impl Plan {
     /// Whether workers come to this step in such a run for sure. Some steps are for damage alone.
     pub(super) fn meets(&self, step: Step) -> bool {
         match step {
+            // Segments of small caches have all their blocks from the start.
+            Step::BlocksAllocated => false,
             Step::SegmentsScanned | Step::MetaWritten | Step::MetaNamed => self.corrupt,
             Step::EvictBegun
             | Step::EntryCarried
@@ -48,7 +50,9 @@ impl Plan {
 #[derive(Clone, Copy, Debug)]
 struct Victim {
     pid: Pid,
-    /// Whether it was told to die, or killed.
+    /// Whether it was killed from outside.
+    killed: bool,
+    /// Whether its last order is to die.
     doomed: bool,
     /// Since when and until when it is stopped.
     stopped: Option<(u64, u64)>,
@@ -112,7 +116,8 @@ impl Chaos {
     /// A worker was born.
     pub(super) fn born(&mut self, worker: usize, pid: Pid) {
         let now = nanoseconds();
-        let victim = Victim { pid, doomed: false, stopped: None, ordered: now, seen: now };
+        let victim =
+            Victim { pid, killed: false, doomed: false, stopped: None, ordered: now, seen: now };
         self.victims.insert(worker, victim);
     }
 
@@ -126,7 +131,7 @@ impl Chaos {
             self.log.write(Event { begin: since, process, ..Event::now(Kind::Stopped, 0) });
         }
         self.log.write(Event { begin: victim.seen, process, ..Event::now(Kind::Killed, 0) });
-        victim.doomed && !was_ordered
+        victim.killed || victim.doomed && !was_ordered
     }
 
     /// A worker was seen to have stopped.
@@ -187,7 +192,7 @@ impl Chaos {
     fn order(&mut self, worker: usize, now: u64) {
         let victim = self.victims[&worker];
         let is_busy = self.board.has_order(worker) && now < victim.ordered + 1_000 * MS;
-        if is_busy || victim.stopped.is_some() {
+        if is_busy || victim.killed || victim.stopped.is_some() {
             return;
         }
         let act = match (self.plan.kill, self.plan.stop) {
@@ -211,13 +216,13 @@ impl Chaos {
         self.board.order(worker, act, step, passes);
         let victim = self.victims.get_mut(&worker).expect("it was there just now");
         victim.ordered = now;
-        victim.doomed |= act == Act::Die;
+        victim.doomed = act == Act::Die;
     }
 
     fn kill(&mut self, worker: usize) {
         self.board.cancel(worker);
         let victim = self.victims.get_mut(&worker).expect("it was there just now");
-        victim.doomed = true;
+        victim.killed = true;
         self.kills += 1;
         let _ = kill_process(victim.pid, Signal::KILL);
     }

@@ -70,6 +70,8 @@ struct Thread<'j> {
     store: Store,
     anew: Option<Store>,
     held: Vec<(u32, Record, u64)>,
+    /// How much damage of this store was told.
+    damage_told: u64,
     /// Whether this is a forked child.
     is_child: bool,
 }
@@ -133,8 +135,18 @@ fn run(job: &Job) -> u8 {
                 board::thread((job.role == Role::Worker).then_some(number));
                 let random = Random(mix(job.seed) ^ mix(number as u64));
                 let (anew, held) = (None, Vec::new());
-                let thread =
-                    Thread { job, keys, config, log, random, store, anew, held, is_child: false };
+                let thread = Thread {
+                    job,
+                    keys,
+                    config,
+                    log,
+                    random,
+                    store,
+                    anew,
+                    held,
+                    damage_told: 0,
+                    is_child: false,
+                };
                 thread.work(board);
             });
         }
@@ -195,7 +207,7 @@ impl Thread<'_> {
             853..854 if writes && !self.is_child => self.start_another(),
             854..856 => drop((self.store.usage(), self.store.entries())),
             856..866 => self.look_at_held(),
-            866..870 => self.tell_damage(),
+            866..890 => self.tell_damage(),
             _ => get_or_make(self, None, key, 0),
         }
     }
@@ -314,6 +326,7 @@ impl Thread<'_> {
     fn reopen(&mut self) {
         self.tell_damage();
         self.store = Store::open(self.config.clone());
+        self.damage_told = 0;
         self.opened();
     }
 
@@ -338,12 +351,13 @@ impl Thread<'_> {
     fn tell_damage(&mut self) {
         let reasons = self.store.stats().reasons;
         let found: u64 = DAMAGE.iter().filter_map(|reason| reasons.get(reason)).sum();
-        if found > 0 {
+        let news = found.saturating_sub(std::mem::replace(&mut self.damage_told, found));
+        if news > 0 {
             let detail = u8::from(!self.job.corrupted);
             if detail == 1 {
                 eprintln!("cachelift-stress: {reasons:?}");
             }
-            let event = Event { detail, value: found as u32, ..Event::now(Kind::Damage, 0) };
+            let event = Event { detail, value: news as u32, ..Event::now(Kind::Damage, 0) };
             self.log.write(event);
         }
     }
