@@ -1,7 +1,7 @@
 //! Words that the tool and its workers share: where each thread is, and where it shall die.
 //!
 //! ```text
-//!   0 stop │ passed per step │ died at it │ found in it │ stopped at it ║ per worker: order, stopped, step per thread
+//!   0 stop │ passed per step │ died at it │ found in it │ stopped at it ║ per worker: order, died of it, step per thread
 //! ```
 //!
 //! A file mapped by all of them, so that what a worker wrote outlives it.
@@ -27,7 +27,7 @@ const DIED: usize = PASSED + STEPS;
 const FOUND: usize = DIED + STEPS;
 const STOPPED: usize = FOUND + STEPS;
 const WORKERS: usize = STOPPED + STEPS;
-/// Words per worker: its order, when it stopped itself, and the steps of its threads.
+/// Words per worker: its order, whether it died of one, and the steps of its threads.
 const STRIDE: usize = 64;
 
 /// The most threads of a worker.
@@ -106,9 +106,9 @@ impl Board {
         self.0.load(base(worker)) != 0
     }
 
-    /// A worker that had stopped itself goes on.
-    pub(super) fn continued(&self, worker: usize) {
-        self.0.store(base(worker) + 1, 0, Ordering::Release);
+    /// Whether a worker that is dead did it to itself.
+    pub(super) fn obeyed(&self, worker: usize) -> bool {
+        self.0.load(base(worker) + 1) != 0
     }
 
     /// Counts the steps in which the threads of a worker were when it died, unless it killed itself, and forgets
@@ -137,12 +137,12 @@ impl Board {
         }
         if order >> 48 == Act::Die as u64 {
             self.0.add(DIED + step as usize, 1);
+            self.0.store(base(worker) + 1, 1, Ordering::Release);
             // Told, not found.
             self.0.store(base(worker) + 2 + thread, 0, Ordering::Relaxed);
             let _ = kill_process(getpid(), Signal::KILL);
         } else {
             self.0.add(STOPPED + step as usize, 1);
-            self.0.store(base(worker) + 1, 1, Ordering::Release);
             let _ = kill_process(getpid(), Signal::STOP);
         }
     }

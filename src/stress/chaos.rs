@@ -52,8 +52,6 @@ struct Victim {
     pid: Pid,
     /// Whether it was killed from outside.
     killed: bool,
-    /// Whether its last order is to die.
-    doomed: bool,
     /// Since when and until when it is stopped.
     stopped: Option<(u64, u64)>,
     /// When it got its last order.
@@ -116,22 +114,25 @@ impl Chaos {
     /// A worker was born.
     pub(super) fn born(&mut self, worker: usize, pid: Pid) {
         let now = nanoseconds();
-        let victim =
-            Victim { pid, killed: false, doomed: false, stopped: None, ordered: now, seen: now };
+        let victim = Victim { pid, killed: false, stopped: None, ordered: now, seen: now };
         self.victims.insert(worker, victim);
+        // Some steps are done in the first moments only.
+        if self.plan.kill && self.below(3) == 0 {
+            self.order(worker, now);
+        }
     }
 
     /// A worker was seen to be dead: whether it was because of this.
     pub(super) fn died(&mut self, worker: usize) -> bool {
         let Some(victim) = self.victims.remove(&worker) else { return false };
-        let was_ordered = self.board.has_order(worker);
+        let obeyed = self.board.obeyed(worker);
         self.board.bury(worker);
         let process = victim.pid.as_raw_nonzero().get() as u32;
         if let Some((since, _)) = victim.stopped {
             self.log.write(Event { begin: since, process, ..Event::now(Kind::Stopped, 0) });
         }
         self.log.write(Event { begin: victim.seen, process, ..Event::now(Kind::Killed, 0) });
-        victim.killed || victim.doomed && !was_ordered
+        victim.killed || obeyed
     }
 
     /// A worker was seen to have stopped.
@@ -216,7 +217,6 @@ impl Chaos {
         self.board.order(worker, act, step, passes);
         let victim = self.victims.get_mut(&worker).expect("it was there just now");
         victim.ordered = now;
-        victim.doomed = act == Act::Die;
     }
 
     fn kill(&mut self, worker: usize) {
@@ -228,10 +228,9 @@ impl Chaos {
     }
 
     fn release(&mut self, is_due: impl Fn(u64) -> bool) {
-        for (worker, victim) in &mut self.victims {
+        for victim in self.victims.values_mut() {
             let Some((since, until)) = victim.stopped else { continue };
             if is_due(until) {
-                self.board.continued(*worker);
                 let _ = kill_process(victim.pid, Signal::CONT);
                 victim.stopped = None;
                 let process = victim.pid.as_raw_nonzero().get() as u32;
@@ -243,9 +242,9 @@ impl Chaos {
 
     fn damage(&mut self) -> io::Result<()> {
         match self.below(40) {
-            0 => self.replace(&self.space.join("meta")),
+            0..2 => self.replace(&self.space.join("meta")),
             // Neither `CURRENT` nor any index: the segments are all there is to recover from.
-            1..5 => {
+            2..6 => {
                 let shards = names(&self.space.join("s"))?;
                 let shard = &shards[self.below(shards.len() as u64) as usize];
                 for file in names(shard)? {

@@ -120,7 +120,7 @@ pub(super) fn run(options: &Options) -> io::Result<Summary> {
 
     let mut events = history::read_all(&place.root.join("histories"))?;
     events.sort_unstable_by_key(|event| (event.begin, event.end));
-    let roomy_until = if roomy { roomy_until(&events, options.max_size / 8) } else { 0 };
+    let roomy_until = if roomy { roomy_until(&events, options.max_size / 4) } else { 0 };
     let rules = Rules { corrupted: options.corrupt, roomy_until, patience: PATIENCE };
     let mut violations = run.violations;
     violations.extend(check::check(&events, &rules));
@@ -156,7 +156,7 @@ fn roomy_until(events: &[Event], room: u64) -> u64 {
     let mut bytes = 0;
     for event in events {
         bytes += match event.kind {
-            Kind::MakeBegin | Kind::PutBegin => payload::length(event.key) as u64 + 256,
+            Kind::MakeBegin | Kind::PutBegin => (worker::SHORT + 256) as u64,
             Kind::NoteBegin => 600,
             _ => 0,
         };

@@ -28,8 +28,10 @@ const CHILD: Duration = Duration::from_secs(60);
 const NO_LOCKS: u8 = 4;
 /// The tier of a hit of which no tier is told.
 pub(super) const UNTOLD: u8 = 5;
-/// Counts of these say that something on disk was not as it was written.
-const DAMAGE: [&str; 5] = ["truncated", "magic", "length", "key", "checksum"];
+/// The longest payload where there is to be room for all.
+pub(super) const SHORT: usize = 500;
+/// Counts of reasons with this prefix say that something on disk was not as it was written.
+const DAMAGE: &str = "damaged-";
 
 /// What a process is told to be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -264,7 +266,7 @@ impl Thread<'_> {
         let nonce = nonce();
         let begin = Event { nonce, ..Event::now(Kind::PutBegin, key) };
         self.log.write(begin);
-        let draft = Draft::new(payload::build(key, nonce, payload::length(key)));
+        let draft = Draft::new(payload::build(key, nonce, length(self.job, key)));
         let put = self.store.put(&self.keys[key as usize], draft);
         let detail = match &put {
             Ok(Published::New(_)) => 0,
@@ -350,7 +352,8 @@ impl Thread<'_> {
     /// Notes how much was found damaged since the store was opened.
     fn tell_damage(&mut self) {
         let reasons = self.store.stats().reasons;
-        let found: u64 = DAMAGE.iter().filter_map(|reason| reasons.get(reason)).sum();
+        let damage = reasons.iter().filter(|(reason, _)| reason.starts_with(DAMAGE));
+        let found: u64 = damage.map(|(_, count)| count).sum();
         let news = found.saturating_sub(std::mem::replace(&mut self.damage_told, found));
         if news > 0 {
             let detail = u8::from(!self.job.corrupted);
@@ -382,7 +385,7 @@ impl Thread<'_> {
             }
             _ => {}
         }
-        let draft = Draft::new(payload::build(key, nonce, payload::length(key)));
+        let draft = Draft::new(payload::build(key, nonce, length(self.job, key)));
         self.log.write(Event { begin: begin.begin, nonce, ..Event::now(Kind::MakeEnd, key) });
         (draft, nonce)
     }
@@ -462,6 +465,12 @@ fn get_or_make(thread: &mut Thread<'_>, anew: Option<&Store>, key: u32, depth: u
         thread.log.keep(event);
     }
     thread.see(key, &record, Some(origin), began);
+}
+
+/// How long what is made of `key` is. Where there is to be room for all, it is short, so that much can be written.
+fn length(job: &Job, key: u32) -> usize {
+    let length = payload::length(key);
+    if job.roomy { length.min(SHORT) } else { length }
 }
 
 /// Starts a process with a job.
