@@ -15,6 +15,7 @@
 //! This file is what users see; `tiers` puts the parts together.
 
 pub(crate) mod disk;
+pub(crate) mod failpoint;
 #[cfg_attr(not(test), allow(dead_code, reason = "nothing is wired to it yet"))]
 pub(crate) mod flight;
 pub(crate) mod memory;

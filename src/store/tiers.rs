@@ -20,6 +20,7 @@ use super::disk::record::Kind;
 use super::disk::root::Root;
 use super::disk::trust::Purpose;
 use super::disk::usage::{Entry, Usage, Verified};
+use super::failpoint::{self, Step};
 use super::flight::{Duplicate, Got, SingleFlight};
 use super::memory::Memory;
 use super::record::{Draft, Origin, Published, Record};
@@ -27,11 +28,14 @@ use super::status::{Inspection, PruneLimits, Status};
 use crate::config::{Config, Mode};
 use crate::error::StoreError;
 use crate::key::{Key, KeyBuilder};
+use crate::race::{Fault, planted};
 use crate::stats::{Counters, Stats};
 use crate::sync::{self, Arc};
 
 /// A key whose makers died this often is not waited for.
 const POISONED: u64 = 3;
+/// A fault that tests plant.
+const SHORT_KEYS: Fault = Fault("records in memory are told apart by six bits of their keys");
 /// The longest note.
 const MAX_NOTE: usize = 1 << 20;
 
@@ -307,7 +311,7 @@ impl<F: MapFs> Tiers<F> {
     }
 
     fn look_up(&self, key: &Key, care: Care) -> Option<(Record, Origin)> {
-        if let Some(record) = self.memory.get(key) {
+        if let Some(record) = self.memory.get(&memory_key(key)) {
             return Some((record, Origin::Memory));
         }
         self.read_dirs().find_map(|dir| match dir.records.get(key, Kind::Artifact, care) {
@@ -319,7 +323,7 @@ impl<F: MapFs> Tiers<F> {
     /// Keeps a record in memory, and gives back the one that is there then.
     fn keep(&self, key: &Key, record: Record) -> Record {
         let weight = record.bytes().len() as u64;
-        self.memory.insert(key, record, weight)
+        self.memory.insert(&memory_key(key), record, weight)
     }
 
     fn make<E>(&self, key: &Key, make: impl FnOnce() -> Result<Draft, E>) -> Result<Record, E> {
@@ -328,6 +332,7 @@ impl<F: MapFs> Tiers<F> {
         let draft = make();
         let cost = began.elapsed();
         self.counters.made_in(cost);
+        failpoint::at(Step::Made);
         let draft = dated(draft?, cost);
         let Some(record) = Record::encode(key, Kind::Artifact, &draft) else {
             self.counters.reason("too-large", "a payload is over 256 MiB");
@@ -335,9 +340,16 @@ impl<F: MapFs> Tiers<F> {
         };
         match self.publish(key, &record) {
             // It was made twice; one of the two is everybody's.
-            Ok(Published::Existing(theirs)) => Ok(self.keep(key, theirs)),
+            Ok(Published::Existing(theirs)) => {
+                failpoint::at(Step::Published);
+                Ok(self.keep(key, theirs))
+            }
+            Ok(Published::New(_)) => {
+                failpoint::at(Step::Published);
+                Ok(self.keep(key, record))
+            }
             // The directory has counted why it was not published.
-            Ok(Published::New(_)) | Err(_) => Ok(self.keep(key, record)),
+            Err(_) => Ok(self.keep(key, record)),
         }
     }
 
@@ -411,6 +423,11 @@ fn error(failure: Failure) -> StoreError {
         action: failure.doing.into(),
         source: failure.source.unwrap_or_else(|| std::io::Error::other(failure.reason.name())),
     }
+}
+
+/// The name of a record in memory: its key, unless a test plants the fault.
+fn memory_key(key: &Key) -> Key {
+    if planted(SHORT_KEYS) { Key::from_bytes([key.as_bytes()[0] & 63; 32]) } else { *key }
 }
 
 /// The draft with its time and cost filled in.

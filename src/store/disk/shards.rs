@@ -10,6 +10,7 @@
 //! when it is first used, `CURRENT` and the header of its index.
 
 use crate::key::Key;
+use crate::store::failpoint::{self, Step};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 
 use super::format::slot::shard_of;
@@ -310,6 +311,7 @@ impl<F: MapFs> Shards<F> {
         let temporary = Name::temporary(fs.random());
         let file = fs.open(space, &temporary, Access::CreateNew)?;
         let made = fs.write_all_at(&file, &meta.encode(), 0).and_then(|()| {
+            failpoint::at(Step::MetaWritten);
             if is_damaged {
                 fs.rename(space, &temporary, space, META)
             } else {
@@ -317,7 +319,10 @@ impl<F: MapFs> Shards<F> {
             }
         });
         match made {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                failpoint::at(Step::MetaNamed);
+                Ok(())
+            }
             Err(error) => {
                 let _ = fs.unlink(space, &temporary);
                 // Another was faster: theirs it is.
