@@ -11,10 +11,10 @@
 //!       tmp-<random>        no one's business until it is renamed
 //! ```
 //!
-//! Numbers are little-endian. Every file says which cache it belongs to and carries a checksum, so that a
-//! file of another cache, another format or another shard is seen for what it is, and damage is not taken
-//! for another format. The parsers are pure, allocate nothing, and answer any bytes at all with a value or
-//! a [`Malformed`].
+//! Numbers are little-endian. Every file says which cache it belongs to and carries a checksum, so
+//! that a file of another cache, another format or another shard is seen for what it is, and damage
+//! is not taken for another format. The parsers are pure, allocate nothing, and answer any bytes at
+//! all with a value or a [`Malformed`].
 //!
 //! | `meta` | bytes | | `CURRENT` | bytes | | segment header | bytes |
 //! |---|---|---|---|---|---|---|---|

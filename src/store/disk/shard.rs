@@ -19,8 +19,8 @@
 //! | `survey` | what lies in the directory |
 //! | `trusted` | opening only what nobody else could have planted |
 //!
-//! A reader holds nothing that a writer waits for, and waits for nothing that a writer holds. What keeps its
-//! bytes is that files are only ever unlinked, never shortened or written below the tail.
+//! A reader holds nothing that a writer waits for, and waits for nothing that a writer holds. What
+//! keeps its bytes is that files are only ever unlinked, never shortened or written below the tail.
 
 mod evict;
 mod generation;
@@ -73,8 +73,8 @@ pub(crate) struct Shard<F: MapFs> {
     held: Mutex<Option<Held<F>>>,
     mapped: Mutex<HashMap<SegmentId, F::Map>>,
     lock: LockFile<F>,
-    /// The process, a thread of which has its turn; 0 if none has. A forked child finds its parent's
-    /// here, which binds it to nothing.
+    /// The process, a thread of which has its turn; 0 if none has. A forked child finds its
+    /// parent's here, which binds it to nothing.
     busy: AtomicU32,
     writer: Mutex<Option<Writer<F>>>,
 }
@@ -162,8 +162,8 @@ impl<F: MapFs> Shard<F> {
         Some(found.value)
     }
 
-    /// Whether there is an entry of the key's fingerprint; whether it is whole, only [`get`](Self::get)
-    /// tells.
+    /// Whether there is an entry of the key's fingerprint; whether it is whole, only
+    /// [`get`](Self::get) tells.
     pub(crate) fn contains(&self, key: &Key, kind: Kind) -> bool {
         let read = |_: &Held<F>, _: &Candidate| Reading::Whole(());
         find(self, Fingerprint::of(key, kind), Care::Quick, read).is_some()

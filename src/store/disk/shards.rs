@@ -6,8 +6,8 @@
 //!                     s/0a/            CURRENT, an index, segments
 //! ```
 //!
-//! Opening costs the same for ten entries and for a million: nothing is read but `meta`, and of a shard,
-//! when it is first used, `CURRENT` and the header of its index.
+//! Opening costs the same for ten entries and for a million: nothing is read but `meta`, and of a
+//! shard, when it is first used, `CURRENT` and the header of its index.
 
 use crate::key::Key;
 use crate::store::failpoint::{self, Step};
@@ -171,8 +171,8 @@ impl<F: MapFs> Shards<F> {
         Ok(usage)
     }
 
-    /// Removes what is dispensable until all of it occupies `max_size` bytes or less, and what was not used for so many
-    /// hours.
+    /// Removes what is dispensable until all of it occupies `max_size` bytes or less, and what was
+    /// not used for so many hours.
     pub(crate) fn prune(&self, max_size: u64, unused_hours: Option<u32>) -> Result<(), Failure> {
         self.write("pruning", |open| {
             let limit = Sizing::of(max_size, open.shard_bits).limit;
@@ -234,7 +234,8 @@ impl<F: MapFs> Shards<F> {
         Failure { reason, doing, source }
     }
 
-    /// The shards as this process has them open; opened, if there are any, when they are first needed.
+    /// The shards as this process has them open; opened, if there are any, when they are first
+    /// needed.
     fn held(&self) -> Option<Arc<Open<F>>> {
         let open = self.open.lock().clone();
         open.or_else(|| self.open_in(self.root.held()).ok()?)
@@ -286,8 +287,8 @@ impl<F: MapFs> Shards<F> {
         Ok(Meta::parse(&bytes[..read]))
     }
 
-    /// Makes `meta`, or makes it anew if it is damaged: the shards then belong to no cache, and are made
-    /// anew too.
+    /// Makes `meta`, or makes it anew if it is damaged: the shards then belong to no cache, and are
+    /// made anew too.
     fn make_meta(&self, opened: &Opened<F::Handle>) -> Result<(), Unwritten> {
         let fs = self.root.fs();
         let space = opened.space.as_ref().ok_or(Reason::NotWritable)?;

@@ -4,8 +4,9 @@
 //!   victim ──► its worthiest entries written again at the tail, found there ──► the others die ──► unlink
 //! ```
 //!
-//! At every moment each entry that is kept is found. Who reads in the victim goes on reading: its file lives for as
-//! long as somebody has it open or mapped. Who had its place and comes too late to open it looks again.
+//! At every moment each entry that is kept is found. Who reads in the victim goes on reading: its
+//! file lives for as long as somebody has it open or mapped. Who had its place and comes too late
+//! to open it looks again.
 
 use super::Unwritten;
 use super::generation::Held;
@@ -30,7 +31,8 @@ const NO_LIMIT: Fault = Fault("nothing is ever evicted");
 const UNUSED_HOURS: u32 = 14 * 24;
 
 impl<F: MapFs> Turn<'_, F> {
-    /// Keeps the shard within `limit` bytes and without entries that were not used for `unused_hours`.
+    /// Keeps the shard within `limit` bytes and without entries that were not used for
+    /// `unused_hours`.
     pub(crate) fn prune(&mut self, limit: u64, unused_hours: Option<u32>) -> Result<(), Unwritten> {
         if self.is_unborn() {
             return Ok(());
@@ -78,8 +80,9 @@ impl<F: MapFs> Turn<'_, F> {
         Ok(verified)
     }
 
-    /// Evicts segments until everything occupies `goal` bytes or less, and those that nothing is alive in
-    /// or that were not used for long. `survey` may lack the segment at the tail, which is never evicted.
+    /// Evicts segments until everything occupies `goal` bytes or less, and those that nothing is
+    /// alive in or that were not used for long. `survey` may lack the segment at the tail, which is
+    /// never evicted.
     pub(super) fn evict_down_to(
         &mut self,
         held: &Held<F>,
@@ -128,7 +131,8 @@ impl<F: MapFs> Turn<'_, F> {
         Ok(())
     }
 
-    /// Evicts one segment if `error` says that there is no space, so that the next attempt may find some.
+    /// Evicts one segment if `error` says that there is no space, so that the next attempt may find
+    /// some.
     pub(super) fn evict_for_space(&mut self, held: &Held<F>, survey: Survey, error: &Unwritten) {
         let Unwritten::Io(error) = error else { return };
         if !matches!(Reason::of(error), Reason::NoSpace | Reason::Quota) {
@@ -169,7 +173,8 @@ impl<F: MapFs> Turn<'_, F> {
         self.shard.forget(victim);
     }
 
-    /// Writes an entry again at the tail: whether there was room. Half of the segment is left to new ones.
+    /// Writes an entry again at the tail: whether there was room. Half of the segment is left to
+    /// new ones.
     fn carry(&mut self, held: &Held<F>, candidate: &Candidate) -> bool {
         let (Some(writer), Some(tail)) = (held.writer(), held.tail()) else { return false };
         let room = self.shard.sizing.segment / 2;

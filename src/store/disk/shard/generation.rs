@@ -94,7 +94,8 @@ impl<F: MapFs> Generations for Shard<F> {
     }
 
     fn current(&self) -> Option<Held<F>> {
-        // Each time but the first, another writer named a newer one and removed the one we looked for.
+        // Each time but the first, another writer named a newer one and removed the one we looked
+        // for.
         for _ in 0..4 {
             let Ok(current) = self.read_current() else { return self.newest() };
             let held = self.held();

@@ -6,8 +6,8 @@
 //!   room in the index, room behind the tail ──► write ──► tail ──► slot ──► old slots die
 //! ```
 //!
-//! A process that dies anywhere in between has published the record or has not. Bytes behind the tail are nobody's,
-//! and the next writer's.
+//! A process that dies anywhere in between has published the record or has not. Bytes behind the
+//! tail are nobody's, and the next writer's.
 
 use super::generation::Held;
 use super::turn::{Active, Turn};
@@ -94,8 +94,8 @@ impl<F: MapFs> Turn<'_, F> {
         Ok(removed.count() > 0)
     }
 
-    /// The whole entries of a key, the latest last. What leads nowhere is taken out: nothing is being moved
-    /// while this turn lasts.
+    /// The whole entries of a key, the latest last. What leads nowhere is taken out: nothing is
+    /// being moved while this turn lasts.
     fn entries_of(&self, held: &Held<F>, key: &Key, kind: Kind) -> Vec<(Candidate, Found)> {
         let candidates: Vec<_> = held.candidates(Fingerprint::of(key, kind)).collect();
         let mut entries = Vec::new();

@@ -4,8 +4,8 @@
 //!   index under a temporary name ──► idx-<n+1> ──► older ones retired ──► CURRENT ──► older ones unlinked
 //! ```
 //!
-//! Whoever dies on the way leaves a generation that is retired and still named. It is looked up in as before; the next
-//! writer makes another.
+//! Whoever dies on the way leaves a generation that is retired and still named. It is looked up in
+//! as before; the next writer makes another.
 
 use super::Unwritten;
 use super::generation::{CURRENT, Held, current_of};
@@ -51,8 +51,8 @@ impl<F: MapFs> Turn<'_, F> {
         })
     }
 
-    /// Makes a generation to write in from whatever there is: the index that `CURRENT` names or another,
-    /// or the segments if there is none.
+    /// Makes a generation to write in from whatever there is: the index that `CURRENT` names or
+    /// another, or the segments if there is none.
     pub(super) fn recover(&mut self) -> Result<Held<F>, Unwritten> {
         let shard = self.shard;
         let dir = self.make_folder()?;

@@ -1,7 +1,7 @@
 //! The right to write in a shard: one thread of one process at a time.
 //!
-//! Waiting for it is bounded. A holder that is stopped keeps it, so that it can go on in peace when it is
-//! continued; one that dies loses it at once.
+//! Waiting for it is bounded. A holder that is stopped keeps it, so that it can go on in peace when
+//! it is continued; one that dies loses it at once.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,8 +26,8 @@ const NO_LOCK: Fault = Fault("a shard is written without its lock");
 
 /// How long a turn is waited for.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// How long to wait before asking again: from, to. Short, as a holder that has its turns one after the
-/// other leaves the lock free for moments only.
+/// How long to wait before asking again: from, to. Short, as a holder that has its turns one after
+/// the other leaves the lock free for moments only.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(1));
 
 /// What a process remembers from one turn to its next. Others may have had theirs in between.
@@ -94,6 +94,19 @@ impl<F: MapFs> Shard<F> {
     }
 }
 
+#[cfg(test)]
+impl<F: MapFs> Shard<F> {
+    /// Whether a thread of some process has its turn.
+    pub(crate) fn turn_is_taken(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) != 0
+    }
+
+    /// Leaves what a thread of `process` leaves that dies with it in its turn.
+    pub(crate) fn pretend_turn_of(&self, process: u32) {
+        self.busy.store(process, Ordering::Relaxed);
+    }
+}
+
 impl<F: MapFs> Drop for Turn<'_, F> {
     fn drop(&mut self) {
         // The lock belongs to the process: released after another thread took it over, it would be lost
@@ -110,14 +123,12 @@ impl<F: MapFs> Drop for Turn<'_, F> {
 }
 
 impl<F: MapFs> Turn<'_, F> {
-    /// The generation to write in: the newest, made in this boot in its place, and under its name.
+    /// The generation to write in: the newest, and under its name.
     pub(super) fn ready(&mut self) -> Result<Held<F>, Unwritten> {
         let fits = |held: &Held<F>| {
-            // In use under the lock is the newest: a generation is retired before the next is named.
-            held.in_use()
-                && held.writer().is_some()
-                && held.header().place == held.place()
-                && self.has_its_name(held)
+            // In use under the lock is the newest: a generation is retired before the next is
+            // named.
+            held.in_use() && held.writer().is_some() && self.has_its_name(held)
         };
         if let Some(held) = self.shard.held().filter(|held| fits(held)) {
             return Ok(held);
