@@ -14,7 +14,7 @@ use crate::store::failpoint::{self, Step};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 
 use super::format::slot::shard_of;
-use super::format::{CacheId, META_LEN, Malformed, Meta, Name};
+use super::format::{CacheId, META, META_LEN, Malformed, Meta, Name};
 use super::fs::Access;
 use super::index::find::Care;
 use super::large::{Failure, Lookup, Put, Replace};
@@ -28,8 +28,6 @@ use super::sizing::{Sizing, shard_bits};
 use super::trust::Opened;
 use super::usage::{Entry, Usage, Verified};
 
-/// The name of the file that says what the directory is.
-const META: &str = "meta";
 /// How long writing is left alone after an error that would come again.
 const BACK_OFF_S: u64 = 60;
 

@@ -58,6 +58,9 @@ impl<F: MapFs> Turn<'_, F> {
         let dir = self.make_folder()?;
         let survey = self.survey(&dir)?;
         failpoint::at(Step::RecoverBegun);
+        if shard.belongs_to_another() {
+            return Err(Unwritten::Moved);
+        }
         let named = shard.read_current().ok().map(|current| current.generation);
         let newest_first = survey.generations.iter().rev().copied();
         let old = named.into_iter().chain(newest_first).find_map(|n| shard.open_generation(n).ok());

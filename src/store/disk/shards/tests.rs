@@ -1126,3 +1126,28 @@ mod model {
         }
     }
 }
+
+/// Found by `cachelift-stress --corrupt`: whoever had the directory open before `meta` was damaged went on with the old
+/// cache, and each of the two took the other's entries for damage. Mutant seen killed: `belongs_to_another` says no.
+#[test]
+fn who_worked_before_meta_was_damaged_follows_to_the_new_cache() {
+    let dir = Dir::new();
+    let before = shards(&dir.path());
+    put(&before, 1, b"one").unwrap();
+    let meta = dir.path().join(crate::store::disk::trust::SPACE).join("meta");
+    std::fs::write(&meta, [7; META_LEN]).unwrap();
+    let after = shards(&dir.path());
+    // All in one shard.
+    let same: Vec<u64> = (2..).filter(|n| shard_of(&key(*n), 4) == 0).take(6).collect();
+    for n in &same {
+        let writer = if n % 2 == 0 { &after } else { &before };
+        put(writer, *n, b"same").unwrap();
+    }
+    put(&after, same[0], b"same").unwrap();
+    put(&before, same[1], b"same").unwrap();
+    for n in same {
+        for shards in [&before, &after] {
+            assert!(get(shards, n, Artifact, Thorough).is_some(), "{n}");
+        }
+    }
+}
