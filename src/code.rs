@@ -19,12 +19,15 @@
 
 pub mod artifact;
 mod call;
+#[cfg(feature = "cli")]
+pub mod clif;
 mod compile;
 #[cfg(test)]
 mod digest;
 mod engine;
 mod error;
 mod exec;
+pub mod guard;
 mod handle;
 mod link;
 mod load;

@@ -73,7 +73,16 @@ impl Default for Config {
 impl Config {
     /// The settings of the environment. Fails where a variable cannot be understood; a directory that
     /// cannot be used is no failure here, the store says so when it opens.
+    ///
+    /// A program that runs with more rights than who started it (setuid, setgid, file capabilities) ignores
+    /// the environment, which is theirs, and so has no directory.
     pub fn from_env() -> Result<Self, ConfigError> {
+        if has_borrowed_rights() {
+            tracing::warn!(
+                "this program has more rights than its caller: the environment is ignored"
+            );
+            return Ok(Config { mode: Mode::Off, ..Config::default() });
+        }
         Self::from_lookup(|name| std::env::var_os(name).and_then(|value| value.into_string().ok()))
     }
 
@@ -149,6 +158,30 @@ pub fn parse_size(name: &str, text: &str) -> Result<u64, ConfigError> {
         .ok_or_else(|| bad(name, text, expected))
 }
 
+/// Whether the kernel gave this program rights that its caller does not have.
+fn has_borrowed_rights() -> bool {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    getuid() != geteuid() || getgid() != getegid() || is_secure_execution()
+}
+
+/// What the kernel's auxiliary vector says, as pairs of words.
+#[cfg(target_os = "linux")]
+fn is_secure_execution() -> bool {
+    const AT_SECURE: u64 = 23;
+    let words = match std::fs::read("/proc/self/auxv") {
+        Ok(bytes) => bytes.as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect(),
+        // The file is root's in a process that may not be looked into, as those with borrowed rights are.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return true,
+        Err(_) => vec![],
+    };
+    words.as_chunks().0.iter().any(|&[name, value]| name == AT_SECURE && value != 0)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_secure_execution() -> bool {
+    false
+}
+
 fn default_dir(set: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     // The XDG specification tells to ignore a relative path.
     let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
@@ -160,4 +193,56 @@ fn default_dir(set: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 
 fn bad(variable: &str, value: &str, expected: &str) -> ConfigError {
     ConfigError { variable: variable.into(), value: value.into(), expected: expected.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::*;
+    use crate::store::disk::testing::{again, role, sh, skipped, succeeded, test_path};
+
+    /// Mutants seen killed: the auxiliary vector not read; nothing looked at.
+    #[test]
+    fn a_program_with_borrowed_rights_ignores_the_environment() {
+        let test = test_path!(a_program_with_borrowed_rights_ignores_the_environment);
+        if let Some((role, _)) = role() {
+            let config = Config::from_env().unwrap();
+            match &role[..] {
+                "plain" => assert_eq!(config.dir, Some("/some/where".into())),
+                _ => assert_eq!((config.dir, config.mode), (None, Mode::Off)),
+            }
+            return;
+        }
+        if !rustix::process::geteuid().is_root() {
+            skipped(test, "only root can lend its rights");
+            return;
+        }
+        let temp = tempfile::tempdir().unwrap();
+        let exe = temp.path().join("test-binary");
+        let exe = exe.to_str().unwrap();
+        std::fs::copy(std::env::current_exe().unwrap(), exe).unwrap();
+        sh("chmod", &["755", temp.path().to_str().unwrap(), exe]);
+        for how in ["plain", "setuid", "setgid", "capability"] {
+            match how {
+                "setuid" => sh("chmod", &["4755", exe]),
+                "setgid" => sh("chmod", &["2755", exe]),
+                "capability" => {
+                    sh("chmod", &["755", exe]);
+                    if Command::new("setcap").args(["cap_net_raw+ep", exe]).output().is_err() {
+                        skipped(test, "there is no `setcap`");
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            let started = again(test, how, temp.path());
+            let mut command = Command::new(exe);
+            command.args(started.get_args()).current_dir("/").uid(65534).gid(65534);
+            command.envs(started.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            command.env("CACHELIFT_DIR", "/some/where");
+            succeeded(&command.output().unwrap());
+        }
+    }
 }

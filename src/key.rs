@@ -8,11 +8,17 @@
 //! Two different lists of parts never have the same encoding, so two different things share a key only
 //! if blake3 collides. Nothing that varies between two processes that want the same thing belongs in a
 //! key: no path, time, address, process id or order of a hash map.
+//!
+#![doc = include_str!("key/INPUTS.md")]
 
 mod encode;
 pub mod reason;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::str::FromStr;
 
 pub use encode::{KeyBuilder, PartDigest};
@@ -61,6 +67,32 @@ impl fmt::Debug for Key {
         write!(f, "Key({self})")
     }
 }
+
+/// A hasher of keys, for tables: keys are uniform, so it takes their first word as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(word) = bytes.first_chunk() {
+            self.0 = u64::from_le_bytes(*word);
+        }
+    }
+
+    #[inline]
+    fn write_usize(&mut self, _: usize) {
+        // The length of the array, which is that of every key.
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A table by key.
+pub type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 
 /// Text that is no key: a key is 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,6 +7,8 @@ compile_error!(
     "cachelift runs on 64-bit little-endian Linux and macOS; see the README's section on limits"
 );
 
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "jit")]
 pub mod code;
 pub mod config;
@@ -18,6 +20,9 @@ pub mod key;
 mod race;
 pub mod stats;
 pub mod store;
+#[cfg(feature = "stress")]
+#[doc(hidden)]
+pub mod stress;
 mod sync;
 #[cfg(test)]
 mod testing;

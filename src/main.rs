@@ -1,3 +1,7 @@
 //! The `cachelift` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cachelift::cli::main(std::env::args_os()).into()
+}

@@ -58,7 +58,7 @@ pub(crate) use std::thread_local;
 /// Set once and read ever after: the same in every build, neither loom nor shuttle looks into it.
 pub(crate) use std::sync::OnceLock;
 
-use std::sync::{PoisonError, TryLockError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A guard of [`Mutex`].
@@ -76,15 +76,6 @@ impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// The guard, unless somebody has the lock.
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
 }
 
 /// A condition variable for [`Mutex`].
@@ -98,10 +89,6 @@ impl Condvar {
 
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
-    }
-
-    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits at most `limit`; says whether the limit was reached.
@@ -118,11 +105,19 @@ impl Condvar {
 
 /// The monotonic clock of this process.
 pub(crate) fn now() -> Instant {
+    #[cfg(all(test, not(loom)))]
+    if let Some(now) = simulated::now() {
+        return now;
+    }
     Instant::now()
 }
 
 /// Lets others run for this long; a model has no time, there it only lets others run.
 pub(crate) fn sleep(duration: Duration) {
+    #[cfg(all(test, not(loom)))]
+    if simulated::sleep(duration) {
+        return;
+    }
     #[cfg(not(any(loom, shuttle)))]
     thread::sleep(duration);
     #[cfg(any(loom, shuttle))]
@@ -134,5 +129,53 @@ pub(crate) fn sleep(duration: Duration) {
 
 /// Seconds since 1970 on this machine's clock; 0 before that.
 pub(crate) fn unix_seconds() -> u64 {
+    #[cfg(all(test, not(loom)))]
+    if let Some(seconds) = simulated::unix_seconds() {
+        return seconds;
+    }
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
+}
+
+/// Time as a simulation has it, in the place of the machine's: for the threads that say so.
+#[cfg(all(test, not(loom)))]
+pub(crate) mod simulated {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    use std::sync::OnceLock;
+    use std::time::{Duration, Instant};
+
+    /// A clock that somebody else moves.
+    pub(crate) trait Clock {
+        /// The time since 1970.
+        fn now(&self) -> Duration;
+        /// Lets time pass, and others go on.
+        fn sleep(&self, duration: Duration);
+    }
+
+    std::thread_local! {
+        static CLOCK: RefCell<Option<Rc<dyn Clock>>> = const { RefCell::new(None) };
+    }
+
+    /// Gives this thread a clock, or its own again.
+    pub(crate) fn set(clock: Option<Rc<dyn Clock>>) {
+        CLOCK.set(clock);
+    }
+
+    fn clock() -> Option<Rc<dyn Clock>> {
+        // A thread that is ending has no clock any more.
+        CLOCK.try_with(|clock| clock.borrow().clone()).ok().flatten()
+    }
+
+    pub(super) fn now() -> Option<Instant> {
+        static ZERO: OnceLock<Instant> = OnceLock::new();
+        Some(*ZERO.get_or_init(Instant::now) + clock()?.now())
+    }
+
+    pub(super) fn sleep(duration: Duration) -> bool {
+        clock().map(|clock| clock.sleep(duration)).is_some()
+    }
+
+    pub(super) fn unix_seconds() -> Option<u64> {
+        Some(clock()?.now().as_secs())
+    }
 }

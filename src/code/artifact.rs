@@ -214,6 +214,8 @@ pub struct Artifact<'a> {
     pub align: usize,
     /// The size of the function's frame below the saved frame pointer, in bytes, if known.
     pub frame_size: Option<u32>,
+    /// How many references the function's table of external names must have, at least.
+    pub references: u32,
     relocations: &'a [u8],
     traps: &'a [u8],
     call_sites: &'a [u8],
@@ -251,10 +253,11 @@ impl<'a> Artifact<'a> {
             rest = after;
             Ok(section)
         };
-        let artifact = Artifact {
+        let mut artifact = Artifact {
             code: section(40, 1)?,
             align: 1 << header[6],
             frame_size: Some(read_u32(header, 64)).filter(|size| *size != NONE),
+            references: 0,
             relocations: section(44, RELOCATION)?,
             traps: section(48, TRAP)?,
             call_sites: section(52, CALL_SITE)?,
@@ -307,16 +310,20 @@ impl<'a> Artifact<'a> {
         self.traps
     }
 
-    fn check(&self) -> Result<(), ArtifactError> {
+    fn check(&mut self) -> Result<(), ArtifactError> {
         // Offsets are 32 bits wide, and so was the code's length.
         let end = self.code.len();
         for (i, bytes) in self.relocations.chunks_exact(RELOCATION).enumerate() {
             let relocation = read_relocation(bytes).ok_or(ArtifactError::Relocation(i))?;
-            let own = match relocation.target {
-                RelocationTarget::Own(offset) => offset as usize,
-                _ => 0,
+            let inside = match relocation.target {
+                RelocationTarget::Own(offset) => offset as usize <= end,
+                RelocationTarget::Libcall(_) => true,
+                RelocationTarget::Function(reference) | RelocationTarget::Symbol(reference) => {
+                    self.references = self.references.max(reference.saturating_add(1));
+                    reference < u32::MAX
+                }
             };
-            if relocation.offset as usize + relocation.kind.width() > end || own > end {
+            if relocation.offset as usize + relocation.kind.width() > end || !inside {
                 return Err(ArtifactError::Relocation(i));
             }
         }
@@ -588,4 +595,275 @@ fn read_u32(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ENVIRONMENT: Key = Key::from_bytes([7; 32]);
+
+    /// The sections of an artifact, each as its bytes.
+    #[derive(Clone, Default)]
+    struct Sections {
+        code: Vec<u8>,
+        relocations: Vec<u8>,
+        traps: Vec<u8>,
+        call_sites: Vec<u8>,
+        handlers: Vec<u8>,
+        unwind: Vec<u8>,
+    }
+
+    impl Sections {
+        fn bytes(&self) -> Vec<u8> {
+            let sections = [
+                (&self.code, 1),
+                (&self.relocations, RELOCATION),
+                (&self.traps, TRAP),
+                (&self.call_sites, CALL_SITE),
+                (&self.handlers, HANDLER),
+                (&self.unwind, UNWIND),
+            ];
+            let mut out = vec![0; HEADER];
+            out[0..4].copy_from_slice(&MAGIC);
+            out[4..6].copy_from_slice(&FORMAT.to_le_bytes());
+            out[6] = 4;
+            out[8..40].copy_from_slice(ENVIRONMENT.as_bytes());
+            for (i, (section, size)) in sections.into_iter().enumerate() {
+                let count = (section.len() / size) as u32;
+                out[40 + 4 * i..44 + 4 * i].copy_from_slice(&count.to_le_bytes());
+                out.extend_from_slice(section);
+            }
+            out[64..68].copy_from_slice(&48_u32.to_le_bytes());
+            out
+        }
+
+        /// Why these sections are refused; `None` if they are not.
+        fn refused(&self) -> Option<ArtifactError> {
+            Artifact::decode(&self.bytes(), &ENVIRONMENT).err()
+        }
+    }
+
+    fn relocation(offset: u32, target: RelocationTarget) -> Relocation {
+        Relocation { offset, kind: RelocationKind::Abs8, target, addend: -3 }
+    }
+
+    fn relocations(list: &[Relocation]) -> Vec<u8> {
+        let mut out = Vec::new();
+        list.iter().for_each(|relocation| write_relocation(&mut out, relocation));
+        out
+    }
+
+    fn words(numbers: &[u32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    fn trap(offset: u32, code: u8) -> Vec<u8> {
+        [&offset.to_le_bytes()[..], &[code]].concat()
+    }
+
+    fn handler(kind: u8, first: u32, second: u32) -> Vec<u8> {
+        [&[kind][..], &words(&[first, second])].concat()
+    }
+
+    fn unwind(offset: u32, instruction: u8) -> Vec<u8> {
+        [words(&[offset]), vec![instruction, 0x45], words(&[8, 9])].concat()
+    }
+
+    /// Something in every section.
+    fn full() -> Sections {
+        Sections {
+            code: (0..40).collect(),
+            relocations: relocations(&[
+                relocation(0, RelocationTarget::Function(4)),
+                relocation(8, RelocationTarget::Symbol(2)),
+                relocation(16, RelocationTarget::Libcall(LibCall::FmaF64)),
+                relocation(32, RelocationTarget::Own(40)),
+            ]),
+            traps: [trap(5, 1), trap(5, 2), trap(39, 255)].concat(),
+            call_sites: words(&[10, 16, 1, 20, NONE, 3]),
+            handlers: [handler(1, 77, 40), handler(2, 0, 12), handler(3, 8, 0), handler(4, 3, 0)]
+                .concat(),
+            unwind: [unwind(1, 0), unwind(40, 5)].concat(),
+        }
+    }
+
+    #[test]
+    fn every_section_reads_back() {
+        let bytes = full().bytes();
+        let artifact = Artifact::decode(&bytes, &ENVIRONMENT).unwrap();
+        assert_eq!(artifact.code, (0..40).collect::<Vec<u8>>());
+        assert_eq!((artifact.align, artifact.frame_size, artifact.references), (16, Some(48), 5));
+        let list: Vec<_> = artifact.relocations().collect();
+        assert_eq!(relocations(&list), full().relocations);
+        assert_eq!(list[2].target, RelocationTarget::Libcall(LibCall::FmaF64));
+        assert_eq!((list[1].offset, list[1].addend), (8, -3));
+        let traps: Vec<_> = artifact.traps().map(|trap| (trap.offset, trap.code)).collect();
+        let code = TrapCode::unwrap_user;
+        assert_eq!(traps, [(5, code(1)), (5, code(2)), (39, TrapCode::BAD_CONVERSION_TO_INTEGER)]);
+        let sites: Vec<_> = artifact.call_sites().collect();
+        assert_eq!(
+            (sites[0].return_address, sites[0].frame_offset, sites[0].handlers),
+            (10, Some(16), 1)
+        );
+        assert_eq!((sites[1].frame_offset, sites[1].handlers), (None, 3));
+        let handlers: Vec<_> = artifact.handlers().collect();
+        use Handler::*;
+        assert_eq!(handlers, [Tag(77, 40), Default(12), ContextOnStack(8), ContextInRegister(3)]);
+        let steps: Vec<_> = artifact.unwind().collect();
+        assert_eq!(
+            steps[1],
+            Unwind { offset: 40, instruction: 5, register: 0x45, operands: [8, 9] }
+        );
+    }
+
+    /// Each check by itself. Mutants: any of them taken out.
+    #[test]
+    fn nonsense_is_refused() {
+        let with = |change: fn(&mut Sections)| {
+            let mut sections = full();
+            change(&mut sections);
+            sections.refused()
+        };
+        assert_eq!(with(|_| {}), None);
+        let out = |offset, target| {
+            let mut sections = full();
+            sections.relocations = relocations(&[relocation(offset, target)]);
+            sections.refused()
+        };
+        let refused = Some(ArtifactError::Relocation(0));
+        assert_eq!(out(32, RelocationTarget::Function(0)), None);
+        assert_eq!(out(33, RelocationTarget::Function(0)), refused);
+        assert_eq!(out(u32::MAX, RelocationTarget::Function(0)), refused);
+        assert_eq!(out(0, RelocationTarget::Own(41)), refused);
+        assert_eq!(out(0, RelocationTarget::Symbol(u32::MAX)), refused);
+        // The kind, the target's kind, both reserved bytes, and a library routine that is none.
+        for (at, byte) in [(4, 0), (4, 7), (5, 0), (5, 5), (6, 1), (7, 1)] {
+            let mut sections = full();
+            sections.relocations[at] = byte;
+            assert_eq!(sections.refused(), refused, "{at} {byte}");
+        }
+        assert_eq!(with(|s| s.relocations[40 + 8] = 99), Some(ArtifactError::Relocation(2)));
+
+        let refused = Some(ArtifactError::Metadata);
+        assert_eq!(with(|s| s.traps = trap(41, 1)), refused);
+        assert_eq!(with(|s| s.traps = trap(1, 0)), refused);
+        assert_eq!(with(|s| s.traps = [trap(6, 1), trap(5, 1)].concat()), refused);
+        assert_eq!(with(|s| s.call_sites[0] = 41), refused);
+        assert_eq!(with(|s| s.call_sites[8] = 2), refused);
+        assert_eq!(with(|s| s.call_sites[11] = 255), refused);
+        assert_eq!(with(|s| s.handlers[0] = 5), refused);
+        assert_eq!(with(|s| s.handlers[5] = 41), refused);
+        assert_eq!(with(|s| s.unwind[0] = 41), refused);
+        assert_eq!(with(|s| s.unwind[4] = UNWIND_KINDS), refused);
+    }
+
+    #[test]
+    fn headers_of_anything_else_are_refused() {
+        let good = full().bytes();
+        let refused = |at: usize, byte: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            Artifact::decode(&bytes, &ENVIRONMENT).err()
+        };
+        for (at, byte) in [(0, b'X'), (3, 2), (4, 2), (6, 13), (7, 1), (68, 1), (79, 1)] {
+            assert_eq!(refused(at, byte), Some(ArtifactError::Format), "{at}");
+        }
+        for at in 8..40 {
+            assert_eq!(refused(at, 0), Some(ArtifactError::Environment), "{at}");
+        }
+        // A count that is off by one, up or down, leaves bytes over or lacks some.
+        for at in (40..64).step_by(4) {
+            for byte in [good[at] + 1, good[at] - 1] {
+                assert_eq!(refused(at, byte), Some(ArtifactError::Length), "{at}");
+            }
+            assert_eq!(refused(at + 3, 255), Some(ArtifactError::Length), "{at}");
+        }
+        for length in 0..good.len() {
+            let cut = Artifact::decode(&good[..length], &ENVIRONMENT).err();
+            assert_eq!(cut, Some(ArtifactError::Length), "{length}");
+        }
+        let longer = [&good[..], &[0]].concat();
+        assert_eq!(Artifact::decode(&longer, &ENVIRONMENT).err(), Some(ArtifactError::Length));
+    }
+
+    /// Mutants: the table searched for the first trap at or after the offset; the last of equals only.
+    #[test]
+    fn traps_are_found_by_their_offset_alone() {
+        let table = full().traps;
+        assert_eq!(find_trap(&table, 5), TrapCode::user(1));
+        assert_eq!(find_trap(&table, 39), Some(TrapCode::BAD_CONVERSION_TO_INTEGER));
+        assert!([0, 4, 6, 38, 40, u32::MAX].iter().all(|at| find_trap(&table, *at).is_none()));
+        assert_eq!(find_trap(&[], 0), None);
+    }
+
+    #[test]
+    fn libcalls_have_numbers_of_their_own() {
+        for (i, (libcall, number)) in LIBCALLS.iter().enumerate() {
+            let known = |(other, taken): &(LibCall, u32)| other == libcall || taken == number;
+            assert_eq!(LIBCALLS.iter().position(known), Some(i), "{libcall}");
+        }
+        let missing: Vec<_> = LibCall::all_libcalls()
+            .iter()
+            .filter(|libcall| libcall_number(**libcall).is_none())
+            .collect();
+        assert_eq!(missing, [&LibCall::ElfTlsGetAddr, &LibCall::ElfTlsGetOffset]);
+    }
+
+    proptest! {
+        /// Whatever the bytes behind a good header are, decoding and reading end without a panic.
+        #[test]
+        fn arbitrary_bytes_do_no_harm(
+            counts in prop::array::uniform6(0_u32..4),
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            noise in prop::collection::vec((0_usize..280, any::<u8>()), 0..6),
+        ) {
+            let mut all = Sections::default().bytes();
+            for (i, count) in counts.into_iter().enumerate() {
+                all[40 + 4 * i] = count as u8;
+            }
+            all.extend_from_slice(&bytes);
+            for (at, byte) in noise {
+                if let Some(place) = all.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            // Of any length, and of the length that its counts say.
+            let sizes = [1, RELOCATION, TRAP, CALL_SITE, HANDLER, UNWIND];
+            let length: usize = sizes.iter().zip(counts).map(|(size, n)| size * n as usize).sum();
+            let mut exact = all.clone();
+            exact.resize(HEADER + length, 0);
+            for bytes in [all, exact] {
+                if let Ok(artifact) = Artifact::decode_any(&bytes) {
+                    let inside = |relocation: Relocation| {
+                        relocation.offset as usize + relocation.kind.width() <= artifact.code.len()
+                    };
+                    prop_assert!(artifact.relocations().all(inside));
+                    artifact.traps().for_each(drop);
+                    artifact.call_sites().for_each(drop);
+                    artifact.handlers().for_each(drop);
+                    artifact.unwind().for_each(drop);
+                }
+            }
+        }
+
+        /// A sound artifact with a few bytes changed: what is accepted is safe to relocate.
+        #[test]
+        fn changed_artifacts_do_no_harm(noise in prop::collection::vec((0_usize..400, any::<u8>()), 1..5)) {
+            let mut bytes = full().bytes();
+            for (at, byte) in noise {
+                if let Some(place) = bytes.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            if let Ok(artifact) = Artifact::decode_any(&bytes) {
+                let mut code = artifact.code.to_vec();
+                for relocation in artifact.relocations() {
+                    let patched = super::super::patch::patch(&mut code, 0x1000, &relocation, 0x2000, None);
+                    prop_assert_ne!(patched, Err(super::super::patch::PatchError::OutOfBounds));
+                }
+            }
+        }
+    }
 }

@@ -172,6 +172,18 @@ mod tests {
     }
 
     #[test]
+    fn finds_the_nearest_lock_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("target/debug/build");
+        fs::create_dir_all(&inner).unwrap();
+        let lock = folder.path().join("Cargo.lock");
+        fs::write(&lock, "").unwrap();
+        assert_eq!(find_lock(&inner), Some(lock));
+        fs::write(folder.path().join("target/Cargo.lock"), "").unwrap();
+        assert_eq!(find_lock(&inner), Some(folder.path().join("target/Cargo.lock")));
+    }
+
+    #[test]
     fn reads_the_versions_of_code_generators() {
         let lock = "[[package]]\nname = \"regalloc2\"\nversion = \"0.15.2\"\n\n[[package]]\n\
                     name = \"serde\"\nversion = \"1.0.0\"\n\n[[package]]\n\

@@ -120,28 +120,48 @@ impl Engine {
 
     /// As [`load`](Self::load) for many programs, in one go through the store: processes that start
     /// together share the work, function by function. The results are in the order of the programs.
-    pub fn load_many(&self, mut programs: Vec<Program>) -> Vec<Result<Loaded, CodeError>> {
-        let target = self.target();
+    pub fn load_many(&self, programs: Vec<Program>) -> Vec<Result<Loaded, CodeError>> {
+        let jobs = programs.into_iter().map(|program| (self.clone(), program));
+        Self::load_each(jobs.collect())
+    }
+
+    /// As [`load_many`](Self::load_many), each program with an engine of its own: for targets that differ.
+    ///
+    /// The engines must be on one store; where they are not, all goes through that of the first.
+    pub fn load_each(jobs: Vec<(Engine, Program)>) -> Vec<Result<Loaded, CodeError>> {
+        Self::load_each_watched(jobs, || {})
+    }
+
+    /// As [`load_each`](Self::load_each), and calls `made` after each function that is compiled.
+    pub fn load_each_watched(
+        jobs: Vec<(Engine, Program)>,
+        mut made: impl FnMut(),
+    ) -> Vec<Result<Loaded, CodeError>> {
+        let Some(store) = jobs.first().map(|(engine, _)| engine.store().clone()) else {
+            return Vec::new();
+        };
+        let (engines, mut programs): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
         let mut stream = Stream::default();
         let mut keys = Vec::new();
         let mut places = Vec::new();
         let mut trampolines = Vec::new();
-        for (number, program) in programs.iter_mut().enumerate() {
-            trampolines.push(add_trampolines(program, target));
+        for (number, (engine, program)) in engines.iter().zip(&mut programs).enumerate() {
+            trampolines.push(add_trampolines(program, engine.target()));
             for (index, definition) in program.functions.iter().enumerate() {
-                keys.push(stream.key(&self.0.context, &definition.clif));
+                keys.push(stream.key(&engine.0.context, &definition.clif));
                 places.push((number, index));
             }
         }
 
-        let mut compiler = Compiler::new(target);
+        let mut compilers = Compilers::new(&engines);
         let mut micros = vec![0; keys.len()];
-        let fetched = self.0.store.try_get_many_with(&keys, |i| {
+        let fetched = store.try_get_many_with(&keys, |i| {
             let (number, index) = places[i];
-            let program = &programs[number];
+            let (engine, program) = (&engines[number], &programs[number]);
             let start = sync::now();
-            let draft = self.make(&mut compiler, program, &program.functions[index]);
+            let draft = engine.make(compilers.of(number), program, &program.functions[index]);
             micros[i] = start.elapsed().as_micros() as u64;
+            made();
             draft
         });
 
@@ -149,13 +169,13 @@ impl Engine {
             fetched.into_iter().zip(keys).zip(micros).map(|((result, key), micros)| {
                 result.map(|(record, origin)| Fetched { record, origin, key, micros })
             });
-        let link = |(program, trampolines): (Program, Vec<usize>)| {
+        let link = |(number, (program, trampolines)): (usize, (Program, Vec<usize>))| {
             // All of a program's results are taken, so that the next program's come next.
             let fetched: Vec<_> = fetched.by_ref().take(program.functions.len()).collect();
             let fetched = fetched.into_iter().collect::<Result<_, _>>()?;
-            self.link(program, trampolines, fetched, &mut compiler)
+            engines[number].link(program, trampolines, fetched, compilers.of(number))
         };
-        programs.into_iter().zip(trampolines).map(link).collect()
+        programs.into_iter().zip(trampolines).enumerate().map(link).collect()
     }
 
     /// The trap that the instruction at this address raises, if the address is in live code and traps:
@@ -214,13 +234,16 @@ impl Engine {
         let mut remade = Vec::new();
         let mut decoded = Vec::with_capacity(fetched.len());
         for (i, fetched) in fetched.iter().enumerate() {
-            let artifact = Artifact::decode(fetched.record.payload(), environment);
-            if let Err(error) = artifact {
-                tracing::warn!(key = %fetched.key, %error, "unusable artifact, compiled again");
-                let Definition { name, clif } = &program.functions[i];
+            let Definition { name, clif } = &program.functions[i];
+            let references = clif.params.user_named_funcs().len();
+            let artifact = Artifact::decode(fetched.record.payload(), environment)
+                .ok()
+                .filter(|artifact| artifact.references as usize <= references);
+            if artifact.is_none() {
+                tracing::warn!(key = %fetched.key, "an unusable artifact is compiled again");
                 remade.push((i, compiler.compile(name, clif)?));
             }
-            decoded.push(artifact.ok());
+            decoded.push(artifact);
         }
         for (i, bytes) in &remade {
             decoded[*i] = Artifact::decode(bytes, environment).ok();
@@ -234,19 +257,48 @@ impl Engine {
         for (i, _) in remade {
             fetched[i].origin = Origin::Made;
         }
-        let got = functions.into_iter().zip(fetched).map(|(function, fetched)| Got {
+        let (names, definitions) = program.into_parts();
+        let all = definitions.iter().zip(functions).zip(fetched);
+        let got = all.map(|((definition, function), fetched)| Got {
+            name: Arc::clone(&definition.name),
             function,
             key: fetched.key,
             origin: fetched.origin,
             micros: fetched.micros,
         });
-        Ok(Loaded::new(program, got.collect(), trampolines))
+        Ok(Loaded::new(names, got.collect(), trampolines))
     }
 }
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Engine({:?})", self.0.target)
+    }
+}
+
+/// A compiler per engine, for jobs that name their engines in any order.
+struct Compilers<'a> {
+    all: Vec<Compiler<'a>>,
+    /// By job.
+    which: Vec<usize>,
+}
+
+impl<'a> Compilers<'a> {
+    fn new(jobs: &'a [Engine]) -> Self {
+        let mut numbers = HashMap::new();
+        let mut compilers = Compilers { all: Vec::new(), which: Vec::with_capacity(jobs.len()) };
+        for engine in jobs {
+            let number = *numbers.entry(Arc::as_ptr(&engine.0)).or_insert_with(|| {
+                compilers.all.push(Compiler::new(engine.target()));
+                compilers.all.len() - 1
+            });
+            compilers.which.push(number);
+        }
+        compilers
+    }
+
+    fn of(&mut self, job: usize) -> &mut Compiler<'a> {
+        &mut self.all[self.which[job]]
     }
 }
 
@@ -272,7 +324,7 @@ fn add_trampolines(program: &mut Program, target: &Target) -> Vec<usize> {
         .map(|definition| {
             let signature = &definition.clif.signature;
             *by_signature.entry(signature).or_insert_with(|| {
-                let clif = call::trampoline(signature, target.isa());
+                let clif = Box::new(call::trampoline(signature, target.isa()));
                 added.push(Definition { name: call::trampoline_name(signature).into(), clif });
                 count + added.len() - 1
             })

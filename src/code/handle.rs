@@ -10,14 +10,14 @@
 //! later batch that calls into it. The last one to go frees the memory. Nothing that happens to the cache
 //! (eviction, `prune`, `clear`) matters to code that is loaded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cranelift_codegen::ir::{Signature, TrapCode};
 
 use super::artifact::find_trap;
 use super::exec::Executable;
-use crate::key::Key;
+use crate::key::{Key, KeyMap};
 use crate::sync::{Arc, Mutex, Weak};
 
 /// A function that is loaded and can be called, as long as this handle or a clone of it lives.
@@ -147,7 +147,7 @@ pub(crate) struct Handles(Mutex<Tables>);
 
 #[derive(Default)]
 struct Tables {
-    functions: HashMap<Key, (Weak<Batch>, usize)>,
+    functions: KeyMap<(Weak<Batch>, usize)>,
     /// The first and the last address of each batch.
     batches: BTreeMap<u64, (u64, Weak<Batch>)>,
 }

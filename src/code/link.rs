@@ -14,7 +14,9 @@
 //! definition: walk the cycle from each candidate, numbering functions as references reach them and
 //! writing down what is seen; the walk with the smallest digest stands for the group. Candidates are the
 //! functions with the smallest unit key, nearly always one. Where several walks are equal the functions
-//! cannot be told apart by any caller, and they get one key.
+//! cannot be told apart by any caller, and they get one key. In a large cycle of many equal candidates not
+//! all of them are walked from, to bound the time; then the order of definition may show in the keys, and
+//! the price is that code which is live already is loaded a second time.
 
 use crate::key::{Key, KeyBuilder};
 
@@ -63,6 +65,9 @@ pub(crate) fn link_keys(units: &[Unit<'_>]) -> Vec<Key> {
     linker.keys.into_iter().map(|key| key.expect("every unit is in a component")).collect()
 }
 
+/// How many functions the walks of one component may visit, except that there is always one walk.
+const MAX_VISITS: usize = 1 << 16;
+
 /// In place of a number that is not given yet.
 const NOT_YET: usize = usize::MAX;
 
@@ -98,7 +103,8 @@ impl Linker<'_> {
         let mut place = vec![NOT_YET; members.len()];
         let index = |member: usize| members.binary_search(&member).expect("members are sorted");
         let mut order = Vec::new();
-        for &root in members.iter().filter(|&&member| Some(self.units[member].key) == smallest) {
+        let candidates = members.iter().filter(|&&member| Some(self.units[member].key) == smallest);
+        for &root in candidates.take((MAX_VISITS / members.len()).max(1)) {
             let digest = self.walk(root, &mut order);
             if best.is_none_or(|best| digest < best) {
                 best = Some(digest);
@@ -222,4 +228,176 @@ fn components(units: &[Unit<'_>]) -> Vec<Vec<usize>> {
         }
     }
     components
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A graph as lists: the unit key's number, and what each reference means.
+    type Graph = Vec<(u8, Vec<(u32, Binding)>)>;
+
+    fn key(number: u8) -> Key {
+        KeyBuilder::new("test").u64("number", number.into()).finish()
+    }
+
+    fn keys(graph: &Graph) -> Vec<Key> {
+        let units: Vec<_> =
+            graph.iter().map(|(number, bindings)| Unit { key: key(*number), bindings }).collect();
+        link_keys(&units)
+    }
+
+    /// The graph with unit `i` moved to `order[i]`.
+    fn permuted(graph: &Graph, order: &[usize]) -> Graph {
+        let mut moved = vec![(0, Vec::new()); graph.len()];
+        for (i, (number, bindings)) in graph.iter().enumerate() {
+            let bindings = bindings.iter().map(|(reference, to)| match to {
+                Binding::Inner(to) => (*reference, Binding::Inner(order[*to])),
+                other => (*reference, *other),
+            });
+            moved[order[i]] = (*number, bindings.collect());
+        }
+        moved
+    }
+
+    /// Whether the two units cannot be told apart by anything that calls them: the largest relation under
+    /// which equal units lead to equal units, found by striking out pairs.
+    fn alike(graph: &Graph, a: usize, b: usize) -> bool {
+        let n = graph.len();
+        let mut same = vec![vec![true; n]; n];
+        loop {
+            let mut changed = false;
+            for i in 0..n {
+                for j in 0..n {
+                    let (x, y) = (&graph[i], &graph[j]);
+                    let still = x.0 == y.0
+                        && x.1.len() == y.1.len()
+                        && x.1.iter().zip(&y.1).all(|(x, y)| {
+                            x.0 == y.0
+                                && match (x.1, y.1) {
+                                    (Binding::Inner(x), Binding::Inner(y)) => same[x][y],
+                                    (x, y) => x == y,
+                                }
+                        });
+                    if same[i][j] && !still {
+                        same[i][j] = false;
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                return same[a][b];
+            }
+        }
+    }
+
+    fn graphs() -> impl Strategy<Value = (Graph, Vec<usize>)> {
+        (1_usize..8).prop_flat_map(|n| {
+            let binding = prop_oneof![
+                6 => (0..n).prop_map(Binding::Inner),
+                1 => (0_u64..2).prop_map(Binding::Host),
+                1 => (100_u8..102).prop_map(|n| Binding::Outer { key: key(n), address: n.into() }),
+            ];
+            let bindings = prop::collection::btree_map(0_u32..3, binding, 0..3)
+                .prop_map(|map| map.into_iter().collect::<Vec<_>>());
+            let unit = (0_u8..2, bindings);
+            let order = Just((0..n).collect::<Vec<_>>()).prop_shuffle();
+            (prop::collection::vec(unit, n), order)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        /// The order of definition does not count.
+        /// Mutants: the root of a ring taken by its index; a place that is the first walk's.
+        #[test]
+        fn order_does_not_count((graph, order) in graphs()) {
+            let before = keys(&graph);
+            let after = keys(&permuted(&graph, &order));
+            for i in 0..graph.len() {
+                prop_assert_eq!(before[i], after[order[i]]);
+            }
+        }
+
+        /// Two units with one link key are two names for one thing, in one program or in two.
+        /// Mutants: the references' numbers, the places in a ring, host addresses, outer keys or unit keys
+        /// left out.
+        #[test]
+        fn one_key_is_one_thing((a, _) in graphs(), (b, _) in graphs()) {
+            let offset = a.len();
+            let moved = b.iter().map(|(number, bindings)| {
+                let bindings = bindings.iter().map(|(reference, to)| match to {
+                    Binding::Inner(to) => (*reference, Binding::Inner(to + offset)),
+                    other => (*reference, *other),
+                });
+                (*number, bindings.collect())
+            });
+            let both: Graph = a.iter().cloned().chain(moved).collect();
+            let separate: Vec<_> = keys(&a).into_iter().chain(keys(&b)).collect();
+            let together = keys(&both);
+            prop_assert_eq!(&separate, &together, "what else is in the program does not count");
+            for i in 0..both.len() {
+                for j in 0..i {
+                    if together[i] == together[j] {
+                        prop_assert!(alike(&both, i, j), "{i} and {j} of {both:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn inner(to: usize) -> Binding {
+        Binding::Inner(to)
+    }
+
+    /// What calls nothing is known by its own key.
+    #[test]
+    fn leaves_keep_their_unit_key() {
+        assert_eq!(keys(&vec![(1, vec![])]), [key(1)]);
+        assert_ne!(keys(&vec![(1, vec![(0, inner(0))])]), [key(1)]);
+    }
+
+    /// Equal trees are equal things, and so are equal rings.
+    #[test]
+    fn equal_things_have_one_key() {
+        let tree =
+            vec![(1, vec![(0, inner(2))]), (1, vec![(0, inner(3))]), (0, vec![]), (0, vec![])];
+        let keys_of_tree = keys(&tree);
+        assert_eq!(keys_of_tree[0], keys_of_tree[1]);
+        let rings = vec![
+            (1, vec![(0, inner(1))]),
+            (0, vec![(0, inner(0))]),
+            (0, vec![(0, inner(3))]),
+            (1, vec![(0, inner(2))]),
+        ];
+        let keys_of_rings = keys(&rings);
+        assert_eq!(keys_of_rings[0], keys_of_rings[3]);
+        assert_eq!(keys_of_rings[1], keys_of_rings[2]);
+        assert_ne!(keys_of_rings[0], keys_of_rings[1]);
+    }
+
+    /// Where code lies is no part of what it is. Mutant: the address of outer code hashed.
+    #[test]
+    fn addresses_of_loaded_code_do_not_count() {
+        let at = |address| keys(&vec![(0, vec![(0, Binding::Outer { key: key(9), address })])]);
+        assert_eq!(at(1), at(2));
+        let host = |address| keys(&vec![(0, vec![(0, Binding::Host(address))])]);
+        assert_ne!(host(1), host(2));
+    }
+
+    /// A hundred thousand calls deep, and a ring as large: no recursion, and no time to speak of.
+    #[test]
+    fn long_chains_and_large_rings() {
+        let count = 100_000;
+        let mut graph: Graph = (0..count).map(|i| (0, vec![(0, inner(i + 1))])).collect();
+        graph.push((1, vec![]));
+        assert_eq!(keys(&graph).len(), count + 1);
+        graph[count] = (1, vec![(0, inner(0))]);
+        let mut seen: Vec<_> = keys(&graph);
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), count + 1, "each has its own place in the ring");
+    }
 }

@@ -19,7 +19,7 @@ use super::handle::{Batch, Entry, Function, Handles};
 use super::link::{Binding, Unit, link_keys};
 use super::patch::{self, Need, PADDING, STUB};
 use super::program::{Meaning, Program};
-use crate::key::Key;
+use crate::key::{Key, KeyMap};
 use crate::sync::Arc;
 
 /// A live function for each function of `program`, whose keys and artifacts these are. Functions begin at
@@ -40,7 +40,7 @@ pub(crate) fn load(
     let link_keys = link_keys(&units);
 
     let mut loads = Vec::new();
-    let mut first = HashMap::new();
+    let mut first = KeyMap::default();
     let slots: Vec<_> = handles
         .get_many(&link_keys)
         .into_iter()

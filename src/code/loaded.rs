@@ -6,20 +6,23 @@ use cranelift_codegen::ir::Signature;
 
 use super::error::CodeError;
 use super::handle::Function;
-use super::program::Program;
+use super::program::Names;
 use crate::key::Key;
 use crate::store::Origin;
+use crate::sync::Arc;
 
 /// The loaded functions of a program. They stay loaded as long as this, or a clone of a function's handle,
 /// lives.
 pub struct Loaded {
-    program: Program,
+    names: Names,
     functions: Vec<Got>,
     trampolines: Vec<usize>,
 }
 
 /// One function, and how it was got.
 pub(crate) struct Got {
+    /// Its name in the program.
+    pub(crate) name: Arc<str>,
     pub(crate) function: Function,
     pub(crate) key: Key,
     pub(crate) origin: Origin,
@@ -46,13 +49,13 @@ pub struct Unit {
 impl Loaded {
     /// `functions` are the program's, in their order; `trampolines` has the index of that of each function
     /// of a callable program, and is empty otherwise.
-    pub(crate) fn new(program: Program, functions: Vec<Got>, trampolines: Vec<usize>) -> Self {
-        Loaded { program, functions, trampolines }
+    pub(crate) fn new(names: Names, functions: Vec<Got>, trampolines: Vec<usize>) -> Self {
+        Loaded { names, functions, trampolines }
     }
 
     /// The function of this name, if the program defines one.
     pub fn function(&self, name: &str) -> Option<&Function> {
-        Some(&self.functions[self.program.index_of(name)?].function)
+        Some(&self.functions[self.names.index_of(name)?].function)
     }
 
     /// How each function was got, in the order of their definition; then the trampolines.
@@ -61,9 +64,8 @@ impl Loaded {
             0 => self.functions.len(),
             callable => callable,
         };
-        let definitions = self.program.functions.iter();
-        self.functions.iter().zip(definitions).enumerate().map(move |(i, (got, definition))| Unit {
-            name: definition.name.to_string(),
+        self.functions.iter().enumerate().map(move |(i, got)| Unit {
+            name: got.name.to_string(),
             signature: got.function.signature().to_string(),
             key: got.key,
             origin: got.origin,
@@ -74,8 +76,7 @@ impl Loaded {
 
     /// The function of this name, and the trampoline to call it by.
     pub(crate) fn callable(&self, name: &str) -> Result<(&Function, &Function), CodeError> {
-        let index =
-            self.program.index_of(name).ok_or_else(|| CodeError::NoFunction(name.into()))?;
+        let index = self.names.index_of(name).ok_or_else(|| CodeError::NoFunction(name.into()))?;
         let trampoline = *self.trampolines.get(index).ok_or_else(|| CodeError::Unsupported {
             function: name.into(),
             reason: "its program was not made callable".into(),

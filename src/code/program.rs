@@ -27,12 +27,18 @@ pub const TEXT_NAMESPACE: u32 = u32::MAX;
 /// is loaded.
 #[derive(Default)]
 pub struct Program {
-    names: HashMap<Arc<str>, u32>,
-    /// By the numbers in `names`.
-    meanings: Vec<Meaning>,
+    names: Names,
     externals: HashMap<UserExternalName, u32>,
     pub(crate) functions: Vec<Definition>,
     pub(crate) callable: bool,
+}
+
+/// The names of a program, and what they mean.
+#[derive(Default)]
+pub(crate) struct Names {
+    numbers: HashMap<Arc<str>, u32>,
+    /// By the names' numbers.
+    meanings: Vec<Meaning>,
 }
 
 /// What a name means.
@@ -52,7 +58,7 @@ pub(crate) enum Meaning {
 /// A function of a program.
 pub(crate) struct Definition {
     pub(crate) name: Arc<str>,
-    pub(crate) clif: Clif,
+    pub(crate) clif: Box<Clif>,
 }
 
 impl Program {
@@ -77,9 +83,9 @@ impl Program {
             return Err(CodeError::Unsupported { function: name.into(), reason });
         }
         let name = Arc::from(name);
-        self.mean(&name, Meaning::Defined(self.functions.len()))?;
+        self.names.mean(&name, Meaning::Defined(self.functions.len()))?;
         self.replace_text(&mut clif);
-        self.functions.push(Definition { name, clif });
+        self.functions.push(Definition { name, clif: Box::new(clif) });
         Ok(self)
     }
 
@@ -87,7 +93,7 @@ impl Program {
     ///
     /// Fails if it stands for another already.
     pub fn declare(&mut self, user: UserExternalName, name: &str) -> Result<&mut Self, CodeError> {
-        let number = self.number(&Arc::from(name));
+        let number = self.names.number(&Arc::from(name));
         match self.externals.insert(user.clone(), number) {
             Some(before) if before != number => {
                 Err(CodeError::Duplicate { name: user.to_string() })
@@ -100,7 +106,8 @@ impl Program {
     ///
     /// Fails if the name has a meaning already.
     pub fn link(&mut self, name: &str, function: &Function) -> Result<&mut Self, CodeError> {
-        self.mean(&Arc::from(name), Meaning::Loaded(function.clone()))
+        self.names.mean(&Arc::from(name), Meaning::Loaded(function.clone()))?;
+        Ok(self)
     }
 
     /// Lets `name` mean an address in this process: a function to call, or data.
@@ -108,7 +115,8 @@ impl Program {
     /// What lies there must be what the CLIF takes it for, and stay for as long as the code is loaded;
     /// that is part of what calling the code promises. Fails if the name has a meaning already.
     pub fn symbol(&mut self, name: &str, address: *const u8) -> Result<&mut Self, CodeError> {
-        self.mean(&Arc::from(name), Meaning::Host(address.expose_provenance() as u64))
+        self.names.mean(&Arc::from(name), Meaning::Host(address.expose_provenance() as u64))?;
+        Ok(self)
     }
 
     /// What a reference in the function means.
@@ -118,17 +126,17 @@ impl Program {
             TEXT_NAMESPACE => Some(user.index),
             _ => self.externals.get(user).copied(),
         });
-        number.map_or(&Meaning::Nothing, |number| &self.meanings[number as usize])
+        number.map_or(&Meaning::Nothing, |number| &self.names.meanings[number as usize])
     }
 
     /// How CLIF writes a reference in the function.
     pub(crate) fn spell(&self, clif: &Clif, reference: u32) -> String {
         match user_name(clif, reference) {
             Some(user) if user.namespace == TEXT_NAMESPACE => {
-                format!("%{}", self.text(user.index))
+                format!("%{}", self.names.text(user.index))
             }
             Some(user) => match self.externals.get(user) {
-                Some(number) => format!("{user} ({})", self.text(*number)),
+                Some(number) => format!("{user} ({})", self.names.text(*number)),
                 None => user.to_string(),
             },
             None => format!("reference {reference}"),
@@ -137,50 +145,28 @@ impl Program {
 
     /// The function as text, with the names that it was defined with.
     pub(crate) fn source(&self, definition: &Definition) -> String {
-        let mut clif = definition.clif.clone();
+        let mut clif = Clif::clone(&definition.clif);
         let table = clif.params.user_named_funcs().clone();
         each_name(&mut clif, |name| {
             if let ExternalName::User(reference) = name
                 && let Some(user) = table.get(*reference)
                 && user.namespace == TEXT_NAMESPACE
             {
-                *name = ExternalName::testcase(self.text(user.index));
+                *name = ExternalName::testcase(self.names.text(user.index));
             }
         });
         clif.to_string()
     }
 
-    /// The index of the function that a name means.
-    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
-        match self.meanings[*self.names.get(name)? as usize] {
-            Meaning::Defined(index) => Some(index),
-            _ => None,
+    /// The names of the functions, and the functions. What the other names mean is let go of: the code
+    /// that needs it keeps it.
+    pub(crate) fn into_parts(mut self) -> (Names, Vec<Definition>) {
+        for meaning in &mut self.names.meanings {
+            if let Meaning::Loaded(_) = meaning {
+                *meaning = Meaning::Nothing;
+            }
         }
-    }
-
-    fn mean(&mut self, name: &Arc<str>, meaning: Meaning) -> Result<&mut Self, CodeError> {
-        let number = self.number(name);
-        let slot = &mut self.meanings[number as usize];
-        if !matches!(slot, Meaning::Nothing) {
-            return Err(CodeError::Duplicate { name: name.to_string() });
-        }
-        *slot = meaning;
-        Ok(self)
-    }
-
-    fn number(&mut self, name: &Arc<str>) -> u32 {
-        let next = u32::try_from(self.meanings.len()).expect("fewer than 4 billion names");
-        let number = *self.names.entry(Arc::clone(name)).or_insert(next);
-        if number == next {
-            self.meanings.push(Meaning::Nothing);
-        }
-        number
-    }
-
-    /// The name with this number. For messages only: it is searched for.
-    fn text(&self, number: u32) -> &str {
-        let found = self.names.iter().find(|(_, has)| **has == number);
-        found.map_or("", |(name, _)| name)
+        (self.names, self.functions)
     }
 
     /// Replaces names that are text by numbers, which are not hashed.
@@ -196,7 +182,8 @@ impl Program {
         }
         let mut references = Vec::with_capacity(found.len());
         for text in found {
-            let user = UserExternalName { namespace: TEXT_NAMESPACE, index: self.number(&text) };
+            let user =
+                UserExternalName { namespace: TEXT_NAMESPACE, index: self.names.number(&text) };
             references.push(clif.params.ensure_user_func_name(user));
         }
         let mut references = references.into_iter();
@@ -206,6 +193,41 @@ impl Program {
                 *name = ExternalName::User(reference);
             }
         });
+    }
+}
+
+impl Names {
+    /// The index of the function that a name means.
+    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
+        match self.meanings[*self.numbers.get(name)? as usize] {
+            Meaning::Defined(index) => Some(index),
+            _ => None,
+        }
+    }
+
+    fn mean(&mut self, name: &Arc<str>, meaning: Meaning) -> Result<(), CodeError> {
+        let number = self.number(name);
+        let slot = &mut self.meanings[number as usize];
+        if !matches!(slot, Meaning::Nothing) {
+            return Err(CodeError::Duplicate { name: name.to_string() });
+        }
+        *slot = meaning;
+        Ok(())
+    }
+
+    fn number(&mut self, name: &Arc<str>) -> u32 {
+        let next = u32::try_from(self.meanings.len()).expect("fewer than 4 billion names");
+        let number = *self.numbers.entry(Arc::clone(name)).or_insert(next);
+        if number == next {
+            self.meanings.push(Meaning::Nothing);
+        }
+        number
+    }
+
+    /// The name with this number. For messages only: it is searched for.
+    fn text(&self, number: u32) -> &str {
+        let found = self.numbers.iter().find(|(_, has)| **has == number);
+        found.map_or("", |(name, _)| name)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Why a key missed: the parts that differ from those of another key.
 
+use std::collections::{HashMap, VecDeque};
+
 use serde::Serialize;
 
 use super::PartDigest;
@@ -31,40 +33,59 @@ pub enum PartChange {
         /// The beginning of the new value.
         new: String,
     },
+    /// All parts are in both, in another order.
+    Reordered,
 }
 
-/// The parts by which `new` differs from `old`, in the order of `new`, then what `old` had besides.
+/// The parts by which `new` differs from `old`, in the order of `new`, then what `old` had besides. Empty
+/// if and only if both are of one key.
 ///
-/// Parts are matched by name; the n-th part of a name is matched with the n-th of that name.
+/// Parts are matched by name; the n-th part of a name is matched with the n-th of that name. A group is
+/// mentioned only if none of its parts is.
 pub fn diff(old: &[PartDigest], new: &[PartDigest]) -> Vec<PartChange> {
-    let nth = |list: &[PartDigest], at: usize| {
-        list[..at].iter().filter(|part| part.name == list[at].name).count()
-    };
-    let find = |list: &[PartDigest], name: &str, n: usize| {
-        list.iter().filter(|part| part.name == name).nth(n).cloned()
-    };
+    let mut unmatched: HashMap<&str, VecDeque<&PartDigest>> = HashMap::new();
+    for part in old {
+        unmatched.entry(&part.name).or_default().push_back(part);
+    }
     let mut changes = Vec::new();
-    for (at, part) in new.iter().enumerate() {
-        match find(old, &part.name, nth(new, at)) {
-            None => {
-                changes
-                    .push(PartChange::Added { name: part.name.clone(), new: part.preview.clone() });
-            }
-            Some(was) if was.digest != part.digest || was.kind != part.kind => {
-                changes.push(PartChange::Changed {
-                    name: part.name.clone(),
-                    old: was.preview,
-                    new: part.preview.clone(),
-                });
+    for part in new {
+        let was = unmatched.get_mut(&*part.name).and_then(VecDeque::pop_front);
+        let (name, new) = (part.name.clone(), part.preview.clone());
+        match was {
+            None => changes.push((part, PartChange::Added { name, new })),
+            Some(was) if !is_same(was, part) => {
+                let old = was.preview.clone();
+                changes.push((part, PartChange::Changed { name, old, new }));
             }
             Some(_) => {}
         }
     }
-    for (at, part) in old.iter().enumerate() {
-        if find(new, &part.name, nth(old, at)).is_none() {
-            changes
-                .push(PartChange::Removed { name: part.name.clone(), old: part.preview.clone() });
+    for part in old {
+        // What is left of a name are its last parts, which stand in the order of `old`.
+        let left = unmatched.get_mut(&*part.name).expect("every old part was entered");
+        if left.front().is_some_and(|first| std::ptr::eq(*first, part)) {
+            left.pop_front();
+            let (name, old) = (part.name.clone(), part.preview.clone());
+            changes.push((part, PartChange::Removed { name, old }));
         }
     }
+    let is_told = |group: &PartDigest| {
+        let is_within =
+            |name: &str| name.strip_prefix(&*group.name).is_some_and(|rest| rest.starts_with('.'));
+        group.kind == "group" && changes.iter().any(|(part, _)| is_within(&part.name))
+    };
+    let mut changes: Vec<_> = changes
+        .iter()
+        .filter(|(part, _)| !is_told(part))
+        .map(|(_, change)| change.clone())
+        .collect();
+    let same = old.len() == new.len() && old.iter().zip(new).all(|(old, new)| is_same(old, new));
+    if changes.is_empty() && !same {
+        changes.push(PartChange::Reordered);
+    }
     changes
+}
+
+fn is_same(one: &PartDigest, other: &PartDigest) -> bool {
+    (&one.name, &one.kind, one.digest) == (&other.name, &other.kind, other.digest)
 }

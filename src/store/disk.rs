@@ -1,27 +1,38 @@
 //! The tier in the cache directory.
+//!
+//! ```text
+//!   large     one file per record            lock      eternal lock files
+//!      │                                       │
+//!      └──────────────► root ◄────────────────┘       the directory, held and found again
+//!                         │
+//!                       trust                          whether it may be used
+//!                         │
+//!   record              fs ── real                     bytes; file operations
+//! ```
+//!
+//! Failures of this tier are values with a `Reason`, counted where they are met. None of them is more than a
+//! miss, or a record that is not published.
+#![doc = include_str!("disk/FORMAT.md")]
 
-#[allow(dead_code, reason = "called by the shards")]
+pub(crate) mod backend;
 pub(crate) mod format;
 pub(crate) mod fs;
-#[allow(dead_code, reason = "called by the shards")]
 pub(crate) mod index;
 pub(crate) mod large;
 pub(crate) mod lock;
-#[allow(dead_code, reason = "called by the shards")]
 pub(crate) mod map;
 pub(crate) mod reason;
-pub mod record;
+pub(crate) mod record;
 pub(crate) mod root;
-#[allow(dead_code, reason = "called by the shards")]
 pub(crate) mod segment;
-#[allow(dead_code, reason = "called by the shards")]
 pub(crate) mod shard;
-#[allow(dead_code, reason = "called by the shards")]
 pub(crate) mod shards;
-#[allow(dead_code, reason = "called by the shards")]
 pub(crate) mod sizing;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub(crate) mod trust;
-pub mod usage;
+pub(crate) mod usage;
 pub(crate) mod words;
+
+#[cfg(all(test, not(loom)))]
+mod race;

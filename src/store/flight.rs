@@ -28,26 +28,35 @@ mod walk;
 
 #[cfg(test)]
 mod fake;
-#[cfg(all(test, loom))]
-#[path = "flight/race.rs"]
-mod loom_race;
 #[cfg(all(test, not(any(loom, shuttle))))]
-#[path = "flight/race.rs"]
-mod race;
-#[cfg(all(test, shuttle, not(loom)))]
-#[path = "flight/race.rs"]
-mod shuttle_race;
+mod processes;
+#[cfg(test)]
+mod races;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 
 use std::time::Duration;
 
 use crate::key::Key;
+use crate::race::{Fault, planted};
 use crate::store::Origin;
-use crate::store::disk::fs::Fs;
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::store::failpoint::{self, Step};
+use crate::sync::{AtomicU64, Ordering};
 
 use cell::{Claim, Flights, Leader, Waited};
-use lease::{Acquired, Lease, Leases, LockFile};
+use lease::{Acquired, ByteLocks, Lease};
 use wait::{Backoff, Clock, Making, Patience, SystemClock, mix};
+
+/// Faults that the race tests plant.
+mod faults {
+    use super::Fault;
+
+    pub(super) const NO_SECOND_LOOK: Fault =
+        Fault("whoever may make a key does not look whether it was made meanwhile");
+    pub(super) const EARLY_RETURN: Fault = Fault("the lease is given back before the key is made");
+    pub(super) const NO_LEASE: Fault = Fault("no other process is asked before a key is made");
+    pub(super) const NESTED_WAIT: Fault = Fault("a thread that makes a key waits for another");
+}
 
 /// The tiers around the flight: what it asks of them while it waits for a key, and when it has one.
 pub(crate) trait Tiers<T> {
@@ -80,31 +89,37 @@ pub(crate) enum Duplicate {
 
 /// The flights of one store.
 #[derive(Debug)]
-pub(crate) struct SingleFlight<T, F: Fs, C = SystemClock> {
+pub(crate) struct SingleFlight<T, L, C = SystemClock> {
     cells: Flights<T>,
     /// `None` where no other process can see what this one makes.
-    leases: Option<Leases<F>>,
+    locks: Option<L>,
     clock: C,
     random: AtomicU64,
 }
 
-impl<T: Clone, F: Fs> SingleFlight<T, F> {
-    /// Flights among the threads of this process.
-    pub(crate) fn among_threads(fs: &F) -> Self {
-        Self::new(fs, None, SystemClock)
-    }
-
-    /// Flights among all processes that lock the bytes of `file`.
-    pub(crate) fn among_processes(fs: Arc<F>, file: impl LockFile<F> + 'static) -> Self {
-        Self::new(&fs.clone(), Some(Leases::new(fs, file)), SystemClock)
+impl<T: Clone, L: ByteLocks> SingleFlight<T, L> {
+    /// Flights among the threads of this process and, with `locks`, among all processes that have those.
+    ///
+    /// `process` gives the id of the calling process, which is another in a forked child. `seed` should be
+    /// another number in each process: it decides where [`get_many`](Self::get_many) begins.
+    pub(crate) fn new(
+        locks: Option<L>,
+        process: impl Fn() -> u32 + Send + Sync + 'static,
+        seed: u64,
+    ) -> Self {
+        Self::with_clock(locks, process, seed, SystemClock)
     }
 }
 
-impl<T: Clone, F: Fs, C: Clock> SingleFlight<T, F, C> {
-    fn new(fs: &F, leases: Option<Leases<F>>, clock: C) -> Self {
-        let [a, b, c, d, e, f, g, h, ..] = fs.random();
-        let random = AtomicU64::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
-        SingleFlight { cells: Flights::new(), leases, clock, random }
+impl<T: Clone, L: ByteLocks, C: Clock> SingleFlight<T, L, C> {
+    fn with_clock(
+        locks: Option<L>,
+        process: impl Fn() -> u32 + Send + Sync + 'static,
+        seed: u64,
+        clock: C,
+    ) -> Self {
+        let cells = Flights::new(process);
+        SingleFlight { cells, locks, clock, random: AtomicU64::new(seed) }
     }
 
     /// The value of `key`, which the caller has just looked for in vain: from another thread or process
@@ -137,30 +152,38 @@ impl<T: Clone, F: Fs, C: Clock> SingleFlight<T, F, C> {
     }
 
     /// Asks for the right to make the leader's key; `None` if another process is making it.
-    fn acquire<'a>(&'a self, leader: &'a Leader<'_, T>) -> Option<Permit<'a, F>> {
-        let Some(leases) = &self.leases else {
+    fn acquire<'a>(&self, leader: &'a Leader<'_, T>) -> Option<Permit<'a, L::Guard>> {
+        let Some(locks) = self.locks.as_ref().filter(|_| !planted(faults::NO_LEASE)) else {
             return Some(Permit { lease: None, duplicate: None });
         };
-        match leases.try_acquire(leader) {
-            Acquired::Held(lease) => Some(Permit { lease: Some(lease), duplicate: None }),
-            Acquired::Unavailable => Some(Permit::without(Duplicate::LockUnavailable)),
+        match Lease::acquire(locks, leader) {
+            Acquired::Held(lease) => {
+                failpoint::at(Step::LeaseTaken);
+                Some(Permit { lease: Some(lease), duplicate: None })
+            }
             Acquired::Busy => None,
+            Acquired::Unavailable(error) => {
+                tracing::debug!(key = %leader.key(), %error, "no telling who else makes it");
+                Some(Permit::without(Duplicate::LockUnavailable))
+            }
         }
     }
 
+    /// A number that is another at each call, also in children that were forked from one parent.
     fn random(&self) -> u64 {
-        mix(self.random.fetch_add(1, Ordering::Relaxed))
+        let process = u64::from(self.cells.process()) << 32;
+        mix(self.random.fetch_add(1, Ordering::Relaxed) ^ process)
     }
 }
 
 /// The right to make a key, held while it is made.
 #[derive(Debug)]
-struct Permit<'a, F: Fs> {
-    lease: Option<Lease<'a, F>>,
+struct Permit<'a, G> {
+    lease: Option<Lease<'a, G>>,
     duplicate: Option<Duplicate>,
 }
 
-impl<F: Fs> Permit<'_, F> {
+impl<G> Permit<'_, G> {
     /// To make it no matter who else does.
     fn without(reason: Duplicate) -> Self {
         Permit { lease: None, duplicate: Some(reason) }
@@ -168,15 +191,15 @@ impl<F: Fs> Permit<'_, F> {
 }
 
 /// One caller's asking for one key.
-struct Call<'c, T, F: Fs, C, S> {
-    flight: &'c SingleFlight<T, F, C>,
+struct Call<'c, T, L, C, S> {
+    flight: &'c SingleFlight<T, L, C>,
     key: &'c Key,
     tiers: &'c S,
     /// Set once the call had to wait.
     patience: Option<Patience>,
 }
 
-impl<T: Clone, F: Fs, C: Clock, S: Tiers<T>> Call<'_, T, F, C, S> {
+impl<T: Clone, L: ByteLocks, C: Clock, S: Tiers<T>> Call<'_, T, L, C, S> {
     /// Waits for other processes on behalf of all threads of this one: they wait on the leader's cell.
     fn lead<E>(
         &mut self,
@@ -184,21 +207,24 @@ impl<T: Clone, F: Fs, C: Clock, S: Tiers<T>> Call<'_, T, F, C, S> {
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<Got<T>, E> {
         let flight = self.flight;
-        let mut backoff = Backoff::new(flight.random());
+        let mut backoff = None;
         let permit = loop {
             if let Some(permit) = flight.acquire(&leader) {
                 break permit;
             }
-            match self.left(Other::Process) {
+            let left = match self.left(Other::Process) {
                 Err(reason) => break Permit::without(reason),
-                Ok(left) => flight.clock.sleep(backoff.next().min(left)),
-            }
+                Ok(left) => left,
+            };
+            let backoff = backoff.get_or_insert_with(|| Backoff::new(flight.random()));
+            flight.clock.sleep(backoff.next().min(left));
             if let Some(got) = self.look_up() {
                 leader.finish(got.value.clone());
                 return Ok(got);
             }
         };
         let got = self.make(permit, make)?;
+        failpoint::at(Step::LeaseBack);
         leader.finish(got.value.clone());
         Ok(got)
     }
@@ -207,13 +233,17 @@ impl<T: Clone, F: Fs, C: Clock, S: Tiers<T>> Call<'_, T, F, C, S> {
     /// is before its leader's cell is settled and after the value was published.
     fn make<E>(
         &self,
-        permit: Permit<'_, F>,
+        mut permit: Permit<'_, L::Guard>,
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<Got<T>, E> {
-        if let Some(got) = self.look_up() {
+        if let Some(got) = self.look_up().filter(|_| !planted(faults::NO_SECOND_LOOK)) {
             return Ok(got);
         }
+        if planted(faults::EARLY_RETURN) {
+            permit.lease = None;
+        }
         let _making = Making::begin();
+        failpoint::making(permit.duplicate.map_or(0, |duplicate| duplicate as u8 + 1));
         Ok(Got { value: make()?, origin: Origin::Made, duplicate: permit.duplicate })
     }
 
@@ -225,7 +255,7 @@ impl<T: Clone, F: Fs, C: Clock, S: Tiers<T>> Call<'_, T, F, C, S> {
 
     /// How much longer to wait for another maker, or why not at all.
     fn left(&mut self, other: Other) -> Result<Duration, Duplicate> {
-        if Making::is_nested() {
+        if Making::is_nested() && !planted(faults::NESTED_WAIT) {
             return Err(Duplicate::Nested);
         }
         let now = self.flight.clock.now();

@@ -10,42 +10,50 @@
 
 use std::time::Duration;
 
-use super::disk::fs::Fs;
+use super::disk::backend::Backend;
 use super::disk::fs::real::RealFs;
-use super::disk::large::{Failure, Found, Large, Lookup, Put, Replace};
+use super::disk::index::find::Care;
+use super::disk::large::{Failure, Found, Lookup, Put, Replace};
 use super::disk::lock::{self, LockFile};
+use super::disk::map::MapFs;
 use super::disk::record::Kind;
 use super::disk::root::Root;
 use super::disk::trust::Purpose;
-use super::disk::usage::{Entry, Usage};
+use super::disk::usage::{Entry, Usage, Verified};
+use super::failpoint::{self, Step};
 use super::flight::{Duplicate, Got, SingleFlight};
 use super::memory::Memory;
 use super::record::{Draft, Origin, Published, Record};
-use super::status::{Inspection, Status};
+use super::status::{Inspection, PruneLimits, Status};
 use crate::config::{Config, Mode};
 use crate::error::StoreError;
 use crate::key::{Key, KeyBuilder};
+use crate::race::{Fault, planted};
 use crate::stats::{Counters, Stats};
 use crate::sync::{self, Arc};
 
+/// A key whose makers died this often is not waited for.
+const POISONED: u64 = 3;
+/// A fault that tests plant.
+const SHORT_KEYS: Fault = Fault("records in memory are told apart by six bits of their keys");
 /// The longest note.
 const MAX_NOTE: usize = 1 << 20;
 
 /// A directory and its records.
-struct Directory<F: Fs> {
+struct Directory<F: MapFs> {
     root: Arc<Root<F>>,
-    records: Large<F>,
+    records: Backend<F>,
 }
 
 /// Everything behind a [`Store`](super::Store).
-pub(super) struct Tiers<F: Fs> {
+pub(super) struct Tiers<F: MapFs> {
     config: Config,
     status: Status,
     counters: Counters,
     memory: Memory<Record>,
     /// Notes of this process alone, where there is no directory to keep them in.
     notes: Memory<Arc<Vec<u8>>>,
-    flight: SingleFlight<Record, F>,
+    flight: SingleFlight<Record, LockFile<F>>,
     dir: Option<Directory<F>>,
     /// Whether the directory may be written.
     writes: bool,
@@ -59,13 +67,13 @@ impl Tiers<RealFs> {
     }
 }
 
-impl<F: Fs + Clone> Tiers<F> {
+impl<F: MapFs + Clone> Tiers<F> {
     /// Opens the tiers on this file system.
     pub(super) fn open_on(fs: F, config: Config) -> Self {
         let counters = Counters::default();
         let open = |path: &std::path::Path, purpose, max_size| {
             Root::open(fs.clone(), path, purpose)
-                .map(|root| Directory { records: Large::new(root.clone(), max_size), root })
+                .map(|root| Directory { records: Backend::new(root.clone(), max_size), root })
         };
         let (dir, status) = match (config.mode, &config.dir) {
             (Mode::Off, _) => (None, memory_only("the mode is off")),
@@ -96,13 +104,13 @@ impl<F: Fs + Clone> Tiers<F> {
         });
         let writes = matches!(status, Status::Disk { read_only: false, .. });
         // Who finds nothing that others made has no reason to wait for them.
-        let flight = match &dir {
-            Some(dir) if writes && config.mode == Mode::ReadWrite => SingleFlight::among_processes(
-                Arc::new(fs.clone()),
-                LockFile::new(dir.root.clone(), lock::FLIGHT),
-            ),
-            _ => SingleFlight::among_threads(&fs),
-        };
+        let locks = dir
+            .as_ref()
+            .filter(|_| writes && config.mode == Mode::ReadWrite)
+            .map(|dir| LockFile::new(dir.root.clone(), lock::FLIGHT));
+        let [seed @ .., _, _, _, _, _, _, _, _] = fs.random();
+        let process = fs.clone();
+        let flight = SingleFlight::new(locks, move || process.process(), u64::from_le_bytes(seed));
         Tiers {
             memory: Memory::new(config.memory_size),
             notes: Memory::new(config.memory_size / 16),
@@ -118,7 +126,7 @@ impl<F: Fs + Clone> Tiers<F> {
     }
 }
 
-impl<F: Fs> Tiers<F> {
+impl<F: MapFs> Tiers<F> {
     pub(super) fn config(&self) -> &Config {
         &self.config
     }
@@ -133,7 +141,7 @@ impl<F: Fs> Tiers<F> {
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Record> {
-        match self.look_up(key) {
+        match self.look_up(key, Care::Quick) {
             Some((record, origin)) => {
                 self.counters.answered(origin);
                 Some(record)
@@ -156,7 +164,13 @@ impl<F: Fs> Tiers<F> {
         else {
             return Err(StoreError::TooLarge(size));
         };
-        let result = self.publish(key, &record);
+        let result = match &self.dir {
+            Some(_) => self.publish(key, &record),
+            None => Ok(match self.memory.get(key) {
+                Some(theirs) => Published::Existing(theirs),
+                None => Published::New(record.clone()),
+            }),
+        };
         match &result {
             Ok(Published::Existing(theirs)) => self.keep(key, theirs.clone()),
             _ => self.keep(key, record),
@@ -169,7 +183,7 @@ impl<F: Fs> Tiers<F> {
         key: &Key,
         make: impl FnOnce() -> Result<Draft, E>,
     ) -> Result<(Record, Origin), E> {
-        if let Some((record, origin)) = self.look_up(key) {
+        if let Some((record, origin)) = self.look_up(key, Care::Quick) {
             self.counters.answered(origin);
             return Ok((record, origin));
         }
@@ -197,7 +211,7 @@ impl<F: Fs> Tiers<F> {
         if self.dir.is_none() || self.config.mode == Mode::Refresh {
             return self.notes.get(key).map(|note| note.to_vec());
         }
-        self.read_dirs().find_map(|dir| match dir.records.note(key) {
+        self.read_dirs().find_map(|dir| match dir.records.get(key, Kind::Note, Care::Thorough) {
             Lookup::Hit(found) => Some(found.bytes[found.layout.payload].to_vec()),
             Lookup::Miss(_) => None,
         })
@@ -246,7 +260,7 @@ impl<F: Fs> Tiers<F> {
     }
 
     pub(super) fn inspect(&self, key: &Key) -> Option<Inspection> {
-        let (record, origin) = self.look_up(key)?;
+        let (record, origin) = self.look_up(key, Care::Thorough)?;
         let record_bytes = record.bytes().len();
         Some(Inspection { record, origin, record_bytes })
     }
@@ -256,6 +270,30 @@ impl<F: Fs> Tiers<F> {
         self.notes.clear();
         let dir = self.writable().ok_or_else(|| self.unavailable())?;
         dir.records.clear().map_err(error)
+    }
+
+    pub(super) fn remove(&self, key: &Key) -> Result<bool, StoreError> {
+        let had = self.memory.remove(key).is_some();
+        match self.writable() {
+            Some(dir) => {
+                dir.records.remove(key, Kind::Artifact).map(|was| was || had).map_err(error)
+            }
+            None if self.dir.is_none() => Ok(had),
+            None => Err(self.unavailable()),
+        }
+    }
+
+    pub(super) fn prune(&self, limits: PruneLimits) -> Result<Usage, StoreError> {
+        let dir = self.writable().ok_or_else(|| self.unavailable())?;
+        let max_size = limits.max_size.unwrap_or(self.config.max_size);
+        let unused_s = limits.unused_for.map(|time| time.as_secs());
+        dir.records.prune(max_size, unused_s).map_err(error)?;
+        Ok(dir.records.usage())
+    }
+
+    pub(super) fn verify(&self, step: impl FnMut(usize, usize)) -> Result<Verified, StoreError> {
+        let dir = self.writable().ok_or_else(|| self.unavailable())?;
+        dir.records.verify(step).map_err(error)
     }
 
     /// The directories to read, the nearer one first: none where everything is to be made anew.
@@ -272,11 +310,11 @@ impl<F: Fs> Tiers<F> {
         StoreError::Unavailable(self.status.to_string())
     }
 
-    fn look_up(&self, key: &Key) -> Option<(Record, Origin)> {
-        if let Some(record) = self.memory.get(key) {
+    fn look_up(&self, key: &Key, care: Care) -> Option<(Record, Origin)> {
+        if let Some(record) = self.memory.get(&memory_key(key)) {
             return Some((record, Origin::Memory));
         }
-        self.read_dirs().find_map(|dir| match dir.records.get(key) {
+        self.read_dirs().find_map(|dir| match dir.records.get(key, Kind::Artifact, care) {
             Lookup::Hit(found) => Some((self.keep(key, verified(found)), Origin::Disk)),
             Lookup::Miss(_) => None,
         })
@@ -285,14 +323,16 @@ impl<F: Fs> Tiers<F> {
     /// Keeps a record in memory, and gives back the one that is there then.
     fn keep(&self, key: &Key, record: Record) -> Record {
         let weight = record.bytes().len() as u64;
-        self.memory.insert(key, record, weight)
+        self.memory.insert(&memory_key(key), record, weight)
     }
 
     fn make<E>(&self, key: &Key, make: impl FnOnce() -> Result<Draft, E>) -> Result<Record, E> {
+        let _attempt = self.writable().map(|dir| dir.records.attempt(key));
         let began = sync::now();
         let draft = make();
         let cost = began.elapsed();
         self.counters.made_in(cost);
+        failpoint::at(Step::Made);
         let draft = dated(draft?, cost);
         let Some(record) = Record::encode(key, Kind::Artifact, &draft) else {
             self.counters.reason("too-large", "a payload is over 256 MiB");
@@ -300,9 +340,16 @@ impl<F: Fs> Tiers<F> {
         };
         match self.publish(key, &record) {
             // It was made twice; one of the two is everybody's.
-            Ok(Published::Existing(theirs)) => Ok(self.keep(key, theirs)),
+            Ok(Published::Existing(theirs)) => {
+                failpoint::at(Step::Published);
+                Ok(self.keep(key, theirs))
+            }
+            Ok(Published::New(_)) => {
+                failpoint::at(Step::Published);
+                Ok(self.keep(key, record))
+            }
             // The directory has counted why it was not published.
-            Ok(Published::New(_)) | Err(_) => Ok(self.keep(key, record)),
+            Err(_) => Ok(self.keep(key, record)),
         }
     }
 
@@ -337,17 +384,24 @@ impl<F: Fs> Tiers<F> {
     }
 }
 
-impl<F: Fs> super::flight::Tiers<Record> for Tiers<F> {
+impl<F: MapFs> super::flight::Tiers<Record> for Tiers<F> {
     fn lookup(&self, key: &Key) -> Option<(Record, Origin)> {
-        self.look_up(key)
+        // What follows a miss here is dearer than the care.
+        self.look_up(key, Care::Thorough)
     }
 
-    fn cost(&self, _key: &Key) -> Option<Duration> {
-        None
+    fn cost(&self, key: &Key) -> Option<Duration> {
+        let attempts = self.writable().map_or(0, |dir| dir.records.attempts(key));
+        if attempts < POISONED {
+            return None;
+        }
+        // Whoever makes it may well be the next to die; nobody should have to wait for that.
+        self.counters.reason("poisoned", "makers of a key died again and again");
+        Some(Duration::ZERO)
     }
 }
 
-impl<F: Fs> Drop for Tiers<F> {
+impl<F: MapFs> Drop for Tiers<F> {
     fn drop(&mut self) {
         // A forked child would tell its parent's counts again.
         if let (Some(file), true) = (&self.config.stats, self.process == std::process::id()) {
@@ -369,6 +423,11 @@ fn error(failure: Failure) -> StoreError {
         action: failure.doing.into(),
         source: failure.source.unwrap_or_else(|| std::io::Error::other(failure.reason.name())),
     }
+}
+
+/// The name of a record in memory: its key, unless a test plants the fault.
+fn memory_key(key: &Key) -> Key {
+    if planted(SHORT_KEYS) { Key::from_bytes([key.as_bytes()[0] & 63; 32]) } else { *key }
 }
 
 /// The draft with its time and cost filled in.

@@ -382,6 +382,55 @@ fn what_cannot_be_kept_is_refused_with_a_reason() {
         }
         other => panic!("{other}"),
     }
+
+    let engine = self::engine();
+    for (construct, text) in [
+        (
+            "stack maps",
+            "function %f(i64) {
+                ss0 = explicit_slot 8
+                fn0 = %g(i64)
+            block0(v0: i64):
+                call fn0(v0), stack_map=[i64 @ ss0+0]
+                return
+            }",
+        ),
+        (
+            "patchable",
+            "function %f(i64) {
+                fn0 = colocated patchable %g(i64)
+            block0(v0: i64):
+                call fn0(v0)
+                return
+            }",
+        ),
+        (
+            "ElfGlobalOffsetTable",
+            "function %f() -> i64 {
+                gv0 = symbol %ElfGlobalOffsetTable
+            block0:
+                v0 = symbol_value.i64 gv0
+                return v0
+            }",
+        ),
+        (
+            "ElfTlsGetAddr",
+            "function %f(i64) -> i64 {
+                fn0 = %ElfTlsGetAddr(i64) -> i64
+            block0(v0: i64):
+                v1 = call fn0(v0)
+                return v1
+            }",
+        ),
+    ] {
+        match refused(&engine, text) {
+            CodeError::Unsupported { function, reason } => {
+                assert_eq!(function, "f");
+                assert!(reason.contains(construct), "{reason}");
+            }
+            other => panic!("{other}"),
+        }
+    }
 }
 
 /// A panic in the compiler is an error of its function; the engine goes on. Found by mutation: without

@@ -1,5 +1,12 @@
 //! The code layer as its users see it: programs in, calls out.
 #![cfg(all(feature = "jit", feature = "cli"))]
 
+mod big;
 mod calls;
+mod corrupt;
+mod keys;
+mod libcalls;
+mod lifetime;
+mod links;
 mod support;
+mod traps;

@@ -36,6 +36,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The format of the files here, but for records.
 pub(crate) const FORMAT: u16 = 1;
+/// The name of the file that says what the directory is.
+pub(crate) const META: &str = "meta";
 /// The length of `meta`.
 pub(crate) const META_LEN: usize = 64;
 /// The length of `CURRENT`.

@@ -17,7 +17,7 @@
 //! record that is not published, with a [`Reason`] that was counted here.
 
 mod name;
-mod sweep;
+pub(crate) mod sweep;
 
 use std::fmt;
 use std::io;
@@ -116,12 +116,12 @@ impl<F: Fs> Large<F> {
 
     /// The artifact of `key`.
     pub(crate) fn get(&self, key: &Key) -> Lookup {
-        self.look_up(key, Kind::Artifact)
+        self.look_up(&Name::new(Kind::Artifact, key))
     }
 
     /// The note of `key`.
     pub(crate) fn note(&self, key: &Key) -> Lookup {
-        self.look_up(key, Kind::Note)
+        self.look_up(&Name::new(Kind::Note, key))
     }
 
     /// Whether there is a file for the artifact of `key`; whether it is whole, only [`get`](Self::get) tells.
@@ -130,7 +130,8 @@ impl<F: Fs> Large<F> {
         let exists = |held: &Opened<F::Handle>| {
             let Some(space) = &held.space else { return false };
             let file = self.fs().open(space, name.path(), Access::Read);
-            file.and_then(|file| self.fs().stat(&file)).is_ok_and(|stat| self.judge(&stat).is_ok())
+            file.and_then(|file| self.fs().stat(&file))
+                .is_ok_and(|stat| self.judge(held, &stat).is_ok())
         };
         let held = self.root.held();
         exists(&held) || self.root.moved_on(&held).is_some_and(|held| exists(&held))
@@ -138,12 +139,12 @@ impl<F: Fs> Large<F> {
 
     /// Publishes `record`, which [`record::encode`] made for this key as an artifact.
     pub(crate) fn put(&self, key: &Key, record: &[u8], replace: Replace) -> Result<Put, Failure> {
-        self.publish(key, Kind::Artifact, record, replace)
+        self.publish(&Name::new(Kind::Artifact, key), record, replace)
     }
 
     /// Publishes `record`, which [`record::encode`] made for this key as a note, in place of what was there.
     pub(crate) fn set_note(&self, key: &Key, record: &[u8]) -> Result<(), Failure> {
-        self.publish(key, Kind::Note, record, Replace::Always).map(drop)
+        self.publish(&Name::new(Kind::Note, key), record, Replace::Always).map(drop)
     }
 
     /// Removes an entry; says whether there was one.
@@ -190,15 +191,13 @@ impl<F: Fs> Large<F> {
         Ok(current)
     }
 
-    fn look_up(&self, key: &Key, kind: Kind) -> Lookup {
-        let name = Name::new(kind, key);
-        let mut held = self.root.held();
-        let mut found = self.read(&held, &name, key, kind);
+    fn look_up(&self, name: &Name) -> Lookup {
+        let held = self.root.held();
+        let mut found = self.read(&held, name);
         if matches!(found, Err(Reason::Absent | Reason::Stale))
-            && let Some(new) = self.root.moved_on(&held)
+            && let Some(held) = self.root.moved_on(&held)
         {
-            held = new;
-            found = self.read(&held, &name, key, kind);
+            found = self.read(&held, name);
         }
         match found {
             Ok(found) => Lookup::Hit(found),
@@ -207,14 +206,9 @@ impl<F: Fs> Large<F> {
         }
     }
 
-    /// Reads and verifies the record of this name. A damaged one is removed.
-    fn read(
-        &self,
-        held: &Opened<F::Handle>,
-        name: &Name,
-        key: &Key,
-        kind: Kind,
-    ) -> Result<Found, Reason> {
+    /// Reads and verifies the record of this name. A damaged one stays until it is replaced: to remove it by
+    /// its name would remove what another process replaces it with at that moment.
+    fn read(&self, held: &Opened<F::Handle>, name: &Name) -> Result<Found, Reason> {
         let fs = self.fs();
         let space = held.space.as_ref().ok_or(Reason::Absent)?;
         let file = fs.open(space, name.path(), Access::Read).map_err(|error| {
@@ -225,33 +219,21 @@ impl<F: Fs> Large<F> {
             }
         })?;
         let stat = fs.stat(&file).map_err(|error| Reason::of(&error))?;
-        self.judge(&stat)?;
-        let found = self.read_file(&file, stat.length as usize, key, kind);
-        match &found {
-            Ok(_) => self.mark_used(held, &file, &stat),
-            Err(reason) if reason.is_damage() && held.writable => {
-                // `file` is open until after this, so its inode cannot have become another's. Who replaced
-                // it within these two calls loses one record, which costs a compile.
-                if let Ok(dir) = fs.open_dir(space, name.folder())
-                    && fs
-                        .stat_at(&dir, name.file())
-                        .is_ok_and(|now| now.identity() == stat.identity())
-                {
-                    self.unlink(&Place { dir: &dir, name: name.file() });
-                }
-            }
-            Err(_) => {}
+        self.judge(held, &stat)?;
+        let found = self.read_file(&file, stat.length as usize, name);
+        if found.is_ok() {
+            self.mark_used(held, &file, &stat);
         }
         found
     }
 
     /// Whether a file may be read as a record. A name that was just removed leaves a file with no link,
     /// which is as good as it was.
-    fn judge(&self, stat: &Stat) -> Result<(), Reason> {
+    fn judge(&self, held: &Opened<F::Handle>, stat: &Stat) -> Result<(), Reason> {
         if stat.kind != FileKind::File {
             return Err(Reason::NotAFile);
         }
-        if !self.root.purpose().accepts_owner(stat.owner, self.fs().user()) {
+        if !self.root.purpose().accepts_owner(stat.owner, held.user) {
             return Err(Reason::Owner);
         }
         if stat.shared_for_writing() {
@@ -268,13 +250,8 @@ impl<F: Fs> Large<F> {
 
     /// Reads and verifies a file of this length, which must be a record and no more. No more memory is
     /// taken than the header, if it is the key's, says.
-    fn read_file(
-        &self,
-        file: &F::Handle,
-        length: usize,
-        key: &Key,
-        kind: Kind,
-    ) -> Result<Found, Reason> {
+    fn read_file(&self, file: &F::Handle, length: usize, name: &Name) -> Result<Found, Reason> {
+        let (key, kind) = (&name.key, name.kind);
         let read = |length| match self.fs().read_new(file, length, 0) {
             Ok(bytes) if bytes.len() == length => Ok(bytes),
             Ok(_) => Err(Reason::Truncated),
@@ -301,44 +278,34 @@ impl<F: Fs> Large<F> {
         }
     }
 
-    fn publish(
-        &self,
-        key: &Key,
-        kind: Kind,
-        record: &[u8],
-        replace: Replace,
-    ) -> Result<Put, Failure> {
-        debug_assert!(record::parse(record, key, kind).is_ok_and(|l| l.total == record.len()));
+    fn publish(&self, name: &Name, record: &[u8], replace: Replace) -> Result<Put, Failure> {
         const DOING: &str = "publishing a record";
+        debug_assert!(
+            record::parse(record, &name.key, name.kind).is_ok_and(|l| l.total == record.len())
+        );
         let failed_s = self.failed_s.load(Ordering::Relaxed);
         // A clock that was set back must not make the minute longer.
         if failed_s != 0 && self.fs().unix_seconds().abs_diff(failed_s) < BACK_OFF_S {
             return Err(self.refusal(Reason::BackingOff, DOING));
         }
-        let name = Name::new(kind, key);
         let mut tries = 0;
-        let done = loop {
-            let current = self.writable()?;
-            match self.try_publish(&current, &name, key, kind, record, replace) {
+        let failure = loop {
+            match self.try_publish(&*self.writable()?, name, record, replace) {
+                Ok(put) => {
+                    if matches!(put, Put::New) {
+                        self.consider_cleaning(record.len() as u64);
+                    }
+                    return Ok(put);
+                }
                 // A hand removed the directory in between.
                 Err(Unpublished::Io(error))
                     if error.kind() == io::ErrorKind::NotFound && tries < 3 =>
                 {
                     tries += 1;
                 }
-                done => break done,
+                Err(Unpublished::Io(error)) => break self.failure(error, DOING),
+                Err(Unpublished::Reason(reason)) => break self.refusal(reason, DOING),
             }
-        };
-        let failure = match done {
-            Ok(put) => {
-                self.failed_s.store(0, Ordering::Relaxed);
-                if matches!(put, Put::New) {
-                    self.consider_cleaning(record.len() as u64);
-                }
-                return Ok(put);
-            }
-            Err(Unpublished::Io(error)) => self.failure(error, DOING),
-            Err(Unpublished::Reason(reason)) => self.refusal(reason, DOING),
         };
         if matches!(failure.reason, Reason::NoSpace | Reason::Quota) {
             self.clean();
@@ -353,89 +320,100 @@ impl<F: Fs> Large<F> {
         &self,
         held: &Opened<F::Handle>,
         name: &Name,
-        key: &Key,
-        kind: Kind,
         record: &[u8],
         replace: Replace,
     ) -> Result<Put, Unpublished> {
         let fs = self.fs();
         let space = held.space.as_ref().ok_or(Unpublished::Reason(Reason::NotWritable))?;
-        let dir = self.folder(space, name)?;
+        let dir = self.folder(held, space, name)?;
         let temporary = format!("{TEMPORARY}{:032x}", u128::from_le_bytes(fs.random()));
-        let file = fs.open(&dir, &temporary, Access::CreateNew)?;
-        let published = fs.write_all_at(&file, record, 0).map_err(Unpublished::Io).and_then(|()| {
-            if replace == Replace::Always {
-                fs.rename(&dir, &temporary, &dir, name.file())?;
-                return Ok(Put::New);
-            }
-            for _ in 0..3 {
-                match fs.rename_new(&dir, &temporary, &dir, name.file()) {
-                    Ok(()) => return Ok(Put::New),
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    Err(error) => return Err(error.into()),
-                }
-                match self.read(held, name, key, kind) {
-                    Ok(found) => return Ok(Put::Existing(found)),
-                    Err(Reason::Newer) => return Err(Unpublished::Reason(Reason::Newer)),
-                    Err(Reason::Absent) => {}
-                    // Reading removed it.
-                    Err(reason) if reason.is_damage() => self.count_existing(reason),
-                    Err(reason) => {
-                        self.count_existing(reason);
-                        break;
-                    }
-                }
-            }
-            // What is there cannot be removed, or not be trusted. If another publisher replaced it this
-            // moment, theirs was as good as ours.
-            fs.rename(&dir, &temporary, &dir, name.file())?;
-            Ok(Put::New)
-        });
-        if !matches!(published, Ok(Put::New)) {
-            // It is an orphan then, swept with the others.
+        let done = fs
+            .open(&dir, &temporary, Access::CreateNew)
+            .and_then(|file| fs.write_all_at(&file, record, 0))
+            .map_err(Unpublished::Io)
+            .and_then(|()| self.give_name(held, &dir, &temporary, name, replace));
+        if !matches!(done, Ok(Put::New)) {
+            // If this fails too it is an orphan, swept with the others.
             let _ = fs.unlink(&dir, &temporary);
         }
-        published
+        done
     }
 
-    fn count_existing(&self, reason: Reason) {
-        self.root.failed(reason, "reading a record that is to be replaced");
+    /// Makes a complete temporary file the record of this name, if that is free or may be replaced.
+    fn give_name(
+        &self,
+        held: &Opened<F::Handle>,
+        dir: &F::Handle,
+        temporary: &str,
+        name: &Name,
+        replace: Replace,
+    ) -> Result<Put, Unpublished> {
+        let fs = self.fs();
+        let tries = if replace == Replace::Always { 0 } else { 3 };
+        for _ in 0..tries {
+            match fs.rename_new(dir, temporary, dir, name.file()) {
+                Ok(()) => return Ok(Put::New),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error.into()),
+            }
+            match self.read(held, name) {
+                Ok(found) => return Ok(Put::Existing(found)),
+                Err(Reason::Newer) => return Err(Unpublished::Reason(Reason::Newer)),
+                Err(Reason::Absent) => {}
+                Err(reason) => {
+                    self.root.failed(reason, "reading a record that is to be replaced");
+                    break;
+                }
+            }
+        }
+        // What is there is damaged, or not to be trusted. If another publisher replaced it this moment,
+        // theirs was as good as ours.
+        fs.rename(dir, temporary, dir, name.file())?;
+        Ok(Put::New)
     }
 
     /// The folder of a record, made if it is missing.
-    fn folder(&self, space: &F::Handle, name: &Name) -> Result<F::Handle, Unpublished> {
-        let fs = self.fs();
-        let folder = match fs.open_dir(space, name.folder()) {
+    fn folder(
+        &self,
+        held: &Opened<F::Handle>,
+        space: &F::Handle,
+        name: &Name,
+    ) -> Result<F::Handle, Unpublished> {
+        match self.fs().open_dir(space, name.folder()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let tree = self.ensure_dir(space, name.tree())?;
-                self.ensure_dir(&tree, name.fan_out())?
+                let tree = self.ensure_dir(held, space, name.tree())?;
+                self.ensure_dir(held, &tree, name.fan_out())
             }
-            folder => folder?,
-        };
-        self.judge_dir(&folder)?;
-        Ok(folder)
-    }
-
-    fn ensure_dir(&self, at: &F::Handle, name: &str) -> Result<F::Handle, Unpublished> {
-        match self.fs().make_dir(at, name) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
-            _ => {
-                let dir = self.fs().open_dir(at, name)?;
-                self.judge_dir(&dir)?;
-                Ok(dir)
-            }
+            folder => self.judge_dir(held, folder?),
         }
     }
 
-    fn judge_dir(&self, dir: &F::Handle) -> Result<(), Unpublished> {
-        let stat = self.fs().stat(dir)?;
-        if stat.owner != self.fs().user() {
+    fn ensure_dir(
+        &self,
+        held: &Opened<F::Handle>,
+        at: &F::Handle,
+        name: &str,
+    ) -> Result<F::Handle, Unpublished> {
+        match self.fs().make_dir(at, name) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+            _ => self.judge_dir(held, self.fs().open_dir(at, name)?),
+        }
+    }
+
+    /// A directory that a record may be put into.
+    fn judge_dir(
+        &self,
+        held: &Opened<F::Handle>,
+        dir: F::Handle,
+    ) -> Result<F::Handle, Unpublished> {
+        let stat = self.fs().stat(&dir)?;
+        if stat.owner != held.user {
             return Err(Unpublished::Reason(Reason::Owner));
         }
         if stat.shared_for_writing() {
             return Err(Unpublished::Reason(Reason::Mode));
         }
-        Ok(())
+        Ok(dir)
     }
 
     /// Unlinks a file; says whether it was this call that did.
@@ -471,3 +449,6 @@ struct Place<'a, H> {
 fn modified_s(stat: &Stat) -> u64 {
     u64::try_from(stat.modified_ns / 1_000_000_000).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

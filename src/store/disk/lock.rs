@@ -22,6 +22,7 @@ use std::borrow::Cow;
 use std::io;
 
 use super::fs::{Access, FileKind, Fs};
+use super::reason::Reason;
 use super::root::Root;
 use crate::sync::{Arc, Mutex};
 
@@ -105,24 +106,19 @@ impl<F: Fs> LockFile<F> {
         if let Some(open) = kept.filter(|open| open.process == process) {
             return Ok(open);
         }
-        let open = Arc::new(self.open_anew()?);
-        // In a forked child this closes the inherited descriptor, which releases nothing.
-        *self.open.lock() = Some(open.clone());
-        Ok(open)
-    }
-
-    fn open_anew(&self) -> io::Result<Open<F::Handle>> {
-        let fs = self.root.fs();
         let current = self.root.current().map_err(io::Error::other)?;
         let Some(space) = current.space.as_ref().filter(|_| current.writable) else {
             return Err(io::ErrorKind::PermissionDenied.into());
         };
         let file = fs.open(space, &self.name, Access::Ensure)?;
         let stat = fs.stat(&file)?;
-        if stat.kind != FileKind::File || stat.owner != fs.user() || stat.shared_for_writing() {
+        if stat.kind != FileKind::File || stat.owner != current.user || stat.shared_for_writing() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        Ok(Open { file, identity: stat.identity(), process: fs.process() })
+        let open = Arc::new(Open { file, identity: stat.identity(), process });
+        // In a forked child this closes the inherited descriptor, which releases nothing.
+        *self.open.lock() = Some(open.clone());
+        Ok(open)
     }
 
     /// Whether the name still is this file's. Where it is no file's any more, it is made anew.
@@ -137,13 +133,13 @@ impl<F: Fs> LockFile<F> {
     }
 }
 
-impl<F: Fs> crate::store::flight::lease::LockFile<F> for LockFile<F> {
-    fn open(&self) -> io::Result<F::Handle> {
-        self.open_anew().map(|open| open.file)
-    }
+impl<F: Fs> crate::store::flight::lease::ByteLocks for LockFile<F> {
+    type Guard = Guard<F>;
 
-    fn is_current(&self, file: &F::Handle) -> io::Result<bool> {
-        self.has_the_name(self.root.fs().stat(file)?.identity())
+    fn try_lock_byte(&self, offset: u64) -> io::Result<Option<Guard<F>>> {
+        self.try_lock_byte(offset).inspect_err(|error| {
+            self.root.counters().count(Reason::of(error), "locking a key");
+        })
     }
 }
 

@@ -52,7 +52,6 @@ use crate::sync::{Arc, AtomicU32, Mutex};
 use generation::Held;
 use turn::Writer;
 
-pub(crate) use evict::Verified;
 pub(crate) use turn::Turn;
 
 /// Recency is kept to the hour.
@@ -78,6 +77,10 @@ pub(crate) struct Shard<F: MapFs> {
     /// parent's here, which binds it to nothing.
     busy: AtomicU32,
     writer: Mutex<Option<Writer<F>>>,
+}
+
+fn artifact(key: &Key) -> Fingerprint {
+    Fingerprint::of(key, Kind::Artifact)
 }
 
 /// Why a record was not written.
@@ -126,6 +129,26 @@ impl<F: MapFs> Shard<F> {
             lock,
             busy: AtomicU32::new(0),
             writer: Mutex::new(None),
+        }
+    }
+
+    /// How many makers of `key` began and did not come back: what they make may be what kills them.
+    pub(crate) fn attempts(&self, key: &Key) -> u64 {
+        let held = self.held();
+        held.as_ref().and_then(Held::writer).map_or(0, |index| index.attempts(artifact(key)))
+    }
+
+    /// A maker of `key` begins.
+    pub(crate) fn attempt(&self, key: &Key) {
+        if let Some(index) = self.held().as_ref().and_then(Held::writer) {
+            index.attempt(artifact(key));
+        }
+    }
+
+    /// A maker of `key` came back, whatever it brought.
+    pub(crate) fn forgive(&self, key: &Key) {
+        if let Some(index) = self.held().as_ref().and_then(Held::writer) {
+            index.forgive(artifact(key));
         }
     }
 

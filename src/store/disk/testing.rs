@@ -34,6 +34,11 @@ pub(crate) fn root(dir: impl AsRef<Path>) -> Arc<Root<RealFs>> {
     Root::open(RealFs, dir.as_ref(), Purpose::Cache).unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
+/// A directory for tests that make and remove thousands of files: in memory, where there is such a place.
+pub(crate) fn quick_temp() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// [`RealFs`], each operation of which is counted and can be made to fail or to run something first. The
 /// clock, the user and the process can be set. Clones share all of it.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +65,8 @@ enum Plan {
     FailAll(&'static [&'static str], i32),
     /// Run this before the operation of this number.
     Before(u64, Box<dyn FnMut() + Send>),
+    /// Run this before the first operation of this name, and nothing from then on.
+    BeforeFirst(&'static str, Box<dyn FnMut() + Send>),
 }
 
 impl std::fmt::Debug for Plan {
@@ -94,6 +101,11 @@ impl Faulty {
         self.set(Plan::Before(n, Box::new(hand)));
     }
 
+    /// Runs `hand` before the first operation of this name.
+    pub(crate) fn before_first(&self, name: &'static str, hand: impl FnMut() + Send + 'static) {
+        self.set(Plan::BeforeFirst(name, Box::new(hand)));
+    }
+
     /// How many operations there were since the plan was made.
     pub(crate) fn operations(&self) -> u64 {
         self.0.operations.load(Ordering::Relaxed)
@@ -124,6 +136,11 @@ impl Faulty {
             }
             Plan::Before(at, hand) if *at == n => {
                 hand();
+                Ok(())
+            }
+            Plan::BeforeFirst(first, hand) if *first == name => {
+                hand();
+                *plan = Plan::None;
                 Ok(())
             }
             _ => Ok(()),

@@ -76,6 +76,8 @@ pub(crate) struct Opened<H> {
     /// `None` where it is missing and may not be made: there is nothing to read.
     pub(crate) space: Option<H>,
     pub(crate) space_identity: Option<(u64, u64)>,
+    /// The user as whom it was judged: what lies in it has to belong to the same.
+    pub(crate) user: u32,
     /// Whether entries can be made; otherwise they are only read.
     pub(crate) writable: bool,
     /// What the file system can be trusted with.
@@ -227,7 +229,8 @@ pub(crate) fn open<F: Fs>(
     let class = fs.class(&root).unwrap_or(FsClass::Foreign);
     let (space, space_identity) = space.unzip();
     let root_identity = root_stat.identity();
-    Ok(Opened { parent, name, root, root_identity, space, space_identity, writable, class })
+    let user = judge.user;
+    Ok(Opened { parent, name, root, root_identity, space, space_identity, user, writable, class })
 }
 
 /// As the kernel's own limit.
@@ -461,7 +464,8 @@ mod tests {
     use super::*;
     use crate::store::disk::fs::real::RealFs;
     use crate::store::disk::testing::{
-        Faulty, again, as_ordinary_user, in_namespace, role, sh, skipped, succeed, test_path,
+        Faulty, again, as_ordinary_user, in_namespace, quick_temp, role, sh, skipped, succeed,
+        test_path,
     };
 
     fn temp() -> tempfile::TempDir {
@@ -595,7 +599,7 @@ mod tests {
         ];
         for errno in errors {
             for n in 0.. {
-                let temp = temp();
+                let temp = quick_temp();
                 let path = temp.path().join("above/cache");
                 let faulty = Faulty::default();
                 faulty.fail(n, errno);
@@ -901,7 +905,7 @@ mod tests {
             let mount = |options: &str| sh("mount", &["-t", "tmpfs", "none", "-o", options, dir]);
             mount("mode=0700,noexec");
             assert!(try_open(&path).unwrap().writable);
-            sh("mount", &["-o", "remount,ro,noexec", dir]);
+            sh("mount", &["-o", "remount,bind,ro,noexec", dir]);
             let opened = try_open(&path).unwrap();
             assert!(!opened.writable && opened.space.is_some());
             let refusal = refused(format!("{dir}/other"));

@@ -10,19 +10,30 @@
 //! which it leaves the table. So a claim meets a cell that is being made or none, a leader removes no cell
 //! but its own, and the table is as long as there are threads that make something.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::fork::PerProcess;
 use crate::key::Key;
+use crate::race::{Fault, planted};
 use crate::sync::{self, Arc, Condvar, Mutex};
+
+/// Faults that the race tests plant.
+pub(super) mod faults {
+    use super::Fault;
+
+    pub(in super::super) const SILENT: Fault = Fault("a leader does not wake its followers");
+    pub(in super::super) const REMOVES_TWICE: Fault =
+        Fault("a leader removes whichever cell its key has, once more");
+}
 
 /// Shards lessen contention; a model checks what happens within one.
 const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 
 /// The keys that this process is making. `T` is what followers get, cheap to clone.
-#[derive(Debug)]
 pub(crate) struct Flights<T> {
     tables: PerProcess<Table<T>>,
+    process: Box<dyn Fn() -> u32 + Send + Sync>,
 }
 
 type Table<T> = [Shard<T>; SHARDS];
@@ -64,15 +75,22 @@ pub(crate) enum Waited<T> {
 }
 
 impl<T> Flights<T> {
-    pub(crate) fn new() -> Self {
-        Flights { tables: PerProcess::new(std::process::id(), new_table()) }
+    /// No key is being made. `process` gives the id of the calling process.
+    pub(crate) fn new(process: impl Fn() -> u32 + Send + Sync + 'static) -> Self {
+        let tables = PerProcess::new(process(), new_table());
+        Flights { tables, process: Box::new(process) }
+    }
+
+    /// The id of the calling process.
+    pub(crate) fn process(&self) -> u32 {
+        (self.process)()
     }
 
     /// Makes the caller the leader of `key`, or the follower of the thread that is. A forked child starts
     /// with no claims: its parent's leaders do not run in it.
     pub(crate) fn claim(&self, key: &Key) -> Claim<'_, T> {
-        let process = std::process::id();
-        let table = self.tables.get(process, |_| new_table());
+        let process = self.process();
+        let table = self.tables.get(process, new_table);
         let shard = &table[key.word(3) as usize % SHARDS];
         let mut cells = shard.lock();
         if let Some(cell) = cells.iter().find(|cell| cell.key == *key) {
@@ -81,14 +99,20 @@ impl<T> Flights<T> {
         let cell =
             Arc::new(Cell { key: *key, state: Mutex::new(State::Making), settled: Condvar::new() });
         cells.push(cell.clone());
-        Claim::Leader(Leader { shard, cell, value: None, process })
+        Claim::Leader(Leader { flights: self, shard, cell, value: None, process })
     }
 
     /// How many keys are being made.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        let table = self.tables.get(std::process::id(), |_| new_table());
+        let table = self.tables.get(self.process(), new_table);
         table.iter().map(|shard| shard.lock().len()).sum()
+    }
+}
+
+impl<T> fmt::Debug for Flights<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flights").finish_non_exhaustive()
     }
 }
 
@@ -99,6 +123,7 @@ fn new_table<T>() -> Table<T> {
 /// The one thread that makes a key's value. Dropping it, by a panic too, abandons the key.
 #[derive(Debug)]
 pub(crate) struct Leader<'a, T> {
+    flights: &'a Flights<T>,
     shard: &'a Shard<T>,
     cell: Arc<Cell<T>>,
     value: Option<T>,
@@ -120,7 +145,7 @@ impl<T> Leader<'_, T> {
 impl<T> Drop for Leader<'_, T> {
     fn drop(&mut self) {
         // In a child that was forked meanwhile, nobody follows, and nobody unlocks what was locked.
-        if self.process != std::process::id() {
+        if self.process != self.flights.process() {
             return;
         }
         let outcome = self.value.take().map_or(State::Abandoned, State::Done);
@@ -128,7 +153,12 @@ impl<T> Drop for Leader<'_, T> {
         cells.retain(|cell| !Arc::ptr_eq(cell, &self.cell));
         *self.cell.state.lock() = outcome;
         drop(cells);
-        self.cell.settled.notify_all();
+        if !planted(faults::SILENT) {
+            self.cell.settled.notify_all();
+        }
+        if planted(faults::REMOVES_TWICE) {
+            self.shard.lock().retain(|cell| cell.key != self.cell.key);
+        }
     }
 }
 

@@ -1,16 +1,19 @@
 //! Simulated processes, locks, time and tiers for the tests of the flight.
 
+#![cfg_attr(any(loom, shuttle), allow(dead_code, reason = "the races need only a part of it"))]
+
 use std::collections::BTreeMap;
 use std::io;
+// An id changes in a fork and in no race: loom need not look.
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
-use super::lease::{Leases, LockFile};
+use super::lease::ByteLocks;
 use super::wait::Clock;
 use super::{SingleFlight, Tiers};
 use crate::key::Key;
 use crate::store::Origin;
-use crate::store::disk::fs::{Access, Fs, FsClass, Stat};
-use crate::sync::{self, Arc, AtomicBool, AtomicU32, Mutex, Ordering};
+use crate::sync::{self, Arc, AtomicBool, Mutex, Ordering};
 
 /// The n-th of some keys that share a shard and differ in the byte they lock.
 pub(crate) fn key(n: u8) -> Key {
@@ -19,7 +22,7 @@ pub(crate) fn key(n: u8) -> Key {
     Key::from_bytes(bytes)
 }
 
-/// What the simulated kernel knows: who has locked which byte of which file.
+/// What the simulated kernel knows: which process has locked which byte.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     kernel: Mutex<Kernel>,
@@ -27,20 +30,9 @@ pub(crate) struct World {
 
 #[derive(Debug, Default)]
 struct Kernel {
-    locks: Vec<Lock>,
-    opened: u32,
-    closed: Vec<u32>,
-    /// Changes when the lock file is replaced by another of its name.
-    file: u32,
+    locks: Vec<(u64, u32)>,
+    asked: usize,
     failing: bool,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Lock {
-    file: u32,
-    offset: u64,
-    holder: u32,
-    process: u32,
 }
 
 /// The id of a process that runs no code here.
@@ -51,11 +43,6 @@ impl World {
         Arc::default()
     }
 
-    /// Somebody removes the lock file by hand; the next to open it makes another.
-    pub(crate) fn replace_file(&self) {
-        self.kernel.lock().file += 1;
-    }
-
     /// Whether bytes cannot be locked.
     pub(crate) fn fail_locks(&self, failing: bool) {
         self.kernel.lock().failing = failing;
@@ -63,15 +50,12 @@ impl World {
 
     /// A process elsewhere takes the lease of `key`.
     pub(crate) fn occupy(&self, key: &Key) {
-        let mut kernel = self.kernel.lock();
-        let file = kernel.file;
-        let offset = key.word(1) >> 2;
-        kernel.locks.push(Lock { file, offset, holder: ELSEWHERE, process: ELSEWHERE });
+        self.kernel.lock().locks.push((key.word(1) >> 2, ELSEWHERE));
     }
 
-    /// The process ends: the kernel closes its files.
+    /// The process ends, and its locks with it.
     pub(crate) fn kill(&self, process: u32) {
-        self.kernel.lock().locks.retain(|lock| lock.process != process);
+        self.kernel.lock().locks.retain(|&(_, holder)| holder != process);
     }
 
     /// The process elsewhere ends.
@@ -84,10 +68,9 @@ impl World {
         self.kernel.lock().locks.len()
     }
 
-    /// How often the lock file was opened, and which of the open files were closed.
-    pub(crate) fn opened(&self) -> (u32, Vec<u32>) {
-        let kernel = self.kernel.lock();
-        (kernel.opened, kernel.closed.clone())
+    /// How often somebody asked for a byte, and got it or not.
+    pub(crate) fn asked(&self) -> usize {
+        self.kernel.lock().asked
     }
 }
 
@@ -103,154 +86,50 @@ impl Process {
         Arc::new(Process { world: world.clone(), id: AtomicU32::new(id) })
     }
 
-    /// Goes on as a child would: with the same open files and another id.
+    pub(crate) fn id(&self) -> u32 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// Goes on as a child would: with the same memory and another id.
     pub(crate) fn fork(&self, id: u32) {
         self.id.store(id, Ordering::Relaxed);
     }
 }
 
-/// An open file. Several processes may have it after a fork, so closing it here ends no locks.
+/// A byte that is locked; released when dropped, but not in a child.
 #[derive(Debug)]
-pub(crate) struct OpenFile {
-    world: Arc<World>,
-    file: u32,
-    number: u32,
+pub(crate) struct Locked {
+    process: Arc<Process>,
+    offset: u64,
+    holder: u32,
 }
 
-impl Drop for OpenFile {
-    fn drop(&mut self) {
-        self.world.kernel.lock().closed.push(self.number);
-    }
-}
+impl ByteLocks for Arc<Process> {
+    type Guard = Locked;
 
-struct TheFile(Arc<Process>);
-
-impl LockFile<Process> for TheFile {
-    fn open(&self) -> io::Result<OpenFile> {
-        let world = self.0.world.clone();
-        let mut kernel = world.kernel.lock();
-        kernel.opened += 1;
-        let (file, number) = (kernel.file, kernel.opened);
-        drop(kernel);
-        Ok(OpenFile { world, file, number })
-    }
-
-    fn is_current(&self, file: &OpenFile) -> io::Result<bool> {
-        Ok(self.0.world.kernel.lock().file == file.file)
-    }
-}
-
-impl Fs for Process {
-    type Handle = OpenFile;
-
-    fn try_lock_byte(&self, file: &OpenFile, offset: u64) -> io::Result<bool> {
+    fn try_lock_byte(&self, offset: u64) -> io::Result<Option<Locked>> {
+        let holder = self.id();
         let mut kernel = self.world.kernel.lock();
+        kernel.asked += 1;
         if kernel.failing {
             return Err(io::Error::other("no locks available"));
         }
-        let process = self.process();
-        let lock = Lock { file: file.file, offset, holder: file.number, process };
-        // As the kernel has it: locks of one open file do not exclude each other, and do not add up.
-        match kernel.locks.iter().find(|held| (held.file, held.offset) == (lock.file, offset)) {
-            Some(held) => Ok(held.holder == lock.holder),
-            None => {
-                kernel.locks.push(lock);
-                Ok(true)
-            }
+        // As the kernel has it: locks of one process do not exclude each other, and do not add up.
+        match kernel.locks.iter().find(|&&(at, _)| at == offset) {
+            Some(&(_, other)) if other != holder => return Ok(None),
+            Some(_) => {}
+            None => kernel.locks.push((offset, holder)),
         }
+        Ok(Some(Locked { process: self.clone(), offset, holder }))
     }
+}
 
-    fn unlock_byte(&self, file: &OpenFile, offset: u64) -> io::Result<()> {
-        let held = |lock: &Lock| (lock.holder, lock.offset) == (file.number, offset);
-        self.world.kernel.lock().locks.retain(|lock| !held(lock));
-        Ok(())
-    }
-
-    fn process(&self) -> u32 {
-        self.id.load(Ordering::Relaxed)
-    }
-
-    fn random(&self) -> [u8; 16] {
-        [self.process() as u8; 16]
-    }
-
-    fn root(&self) -> io::Result<OpenFile> {
-        unimplemented!()
-    }
-    fn walk(&self, _: &OpenFile, _: &str) -> io::Result<OpenFile> {
-        unimplemented!()
-    }
-    fn read_link(&self, _: &OpenFile, _: &str) -> io::Result<String> {
-        unimplemented!()
-    }
-    fn writable(&self, _: &OpenFile) -> io::Result<bool> {
-        unimplemented!()
-    }
-    fn read_new(&self, _: &OpenFile, _: usize, _: u64) -> io::Result<Vec<u8>> {
-        unimplemented!()
-    }
-    fn open_dir(&self, _: &OpenFile, _: &str) -> io::Result<OpenFile> {
-        unimplemented!()
-    }
-    fn make_dir(&self, _: &OpenFile, _: &str) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn open(&self, _: &OpenFile, _: &str, _: Access) -> io::Result<OpenFile> {
-        unimplemented!()
-    }
-    fn stat(&self, _: &OpenFile) -> io::Result<Stat> {
-        unimplemented!()
-    }
-    fn stat_at(&self, _: &OpenFile, _: &str) -> io::Result<Stat> {
-        unimplemented!()
-    }
-    fn read_at(&self, _: &OpenFile, _: &mut [u8], _: u64) -> io::Result<usize> {
-        unimplemented!()
-    }
-    fn write_all_at(&self, _: &OpenFile, _: &[u8], _: u64) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn allocate(&self, _: &OpenFile, _: u64, _: u64) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn sync(&self, _: &OpenFile) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn rename(&self, _: &OpenFile, _: &str, _: &OpenFile, _: &str) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn rename_new(&self, _: &OpenFile, _: &str, _: &OpenFile, _: &str) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn unlink(&self, _: &OpenFile, _: &str) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn remove_dir(&self, _: &OpenFile, _: &str) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn list(&self, _: &OpenFile) -> io::Result<Vec<String>> {
-        unimplemented!()
-    }
-    fn touch(&self, _: &OpenFile) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn class(&self, _: &OpenFile) -> io::Result<FsClass> {
-        unimplemented!()
-    }
-    fn try_lock(&self, _: &OpenFile) -> io::Result<bool> {
-        unimplemented!()
-    }
-    fn unlock(&self, _: &OpenFile) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn unix_seconds(&self) -> u64 {
-        unimplemented!()
-    }
-    fn user(&self) -> u32 {
-        unimplemented!()
-    }
-    fn boot_id(&self) -> [u8; 16] {
-        unimplemented!()
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if self.process.id() == self.holder {
+            let lock = (self.offset, self.holder);
+            self.process.world.kernel.lock().locks.retain(|held| *held != lock);
+        }
     }
 }
 
@@ -259,8 +138,10 @@ pub(crate) struct FakeClock {
     begin: Instant,
     slept: Mutex<Duration>,
     /// What happens elsewhere once a total time was slept.
-    events: Mutex<Vec<(Duration, Box<dyn FnOnce() + Send>)>>,
+    events: Mutex<Vec<(Duration, Event)>>,
 }
+
+type Event = Box<dyn FnOnce() + Send>;
 
 impl FakeClock {
     pub(crate) fn new() -> Self {
@@ -270,8 +151,13 @@ impl FakeClock {
 
     /// Lets `event` happen during the sleep in which `after` has passed.
     pub(crate) fn then(self, after: Duration, event: impl FnOnce() + Send + 'static) -> Self {
-        self.events.lock().push((after, Box::new(event)));
+        self.expect(after, event);
         self
+    }
+
+    /// As [`then`](Self::then), while the clock is in use.
+    pub(crate) fn expect(&self, after: Duration, event: impl FnOnce() + Send + 'static) {
+        self.events.lock().push((after, Box::new(event)));
     }
 
     pub(crate) fn slept(&self) -> Duration {
@@ -419,20 +305,19 @@ impl Tiers<u32> for Shelf {
     }
 }
 
-/// The leases of this process.
-pub(crate) fn leases(process: &Arc<Process>) -> Leases<Process> {
-    Leases::new(process.clone(), TheFile(process.clone()))
-}
-
 /// A flight among threads alone.
-pub(crate) fn among_threads<C: Clock>(clock: C) -> SingleFlight<u32, Process, C> {
-    SingleFlight::new(&*Process::new(&World::new(), 1), None, clock)
+pub(crate) fn among_threads<C: Clock>(clock: C) -> SingleFlight<u32, Arc<Process>, C> {
+    SingleFlight::with_clock(None, || 1, 1, clock)
 }
 
 /// A flight of this process among all of its world.
 pub(crate) fn among_processes<C: Clock>(
     process: &Arc<Process>,
     clock: C,
-) -> SingleFlight<u32, Process, C> {
-    SingleFlight::new(&**process, Some(leases(process)), clock)
+) -> SingleFlight<u32, Arc<Process>, C> {
+    let id = {
+        let process = process.clone();
+        move || process.id()
+    };
+    SingleFlight::with_clock(Some(process.clone()), id, process.id().into(), clock)
 }

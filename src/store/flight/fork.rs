@@ -1,8 +1,7 @@
 //! State that a forked child does not share with its parent.
 //!
 //! A child has a copy of whatever its parent's threads were in the middle of, and none of those threads:
-//! claims that nobody will settle, mutexes that nobody will unlock, open files whose locks are the
-//! parent's. So such state hangs in a chain, of which a process uses the last link alone, and appends its
+//! claims that nobody will settle, mutexes that nobody will unlock. So such state hangs in a chain, of which a process uses the last link alone, and appends its
 //! own when the last one is not:
 //!
 //! ```text
@@ -24,9 +23,8 @@ impl<T> PerProcess<T> {
         PerProcess { process, value, child: OnceLock::new() }
     }
 
-    /// The value of `process`, which is the calling one. A child's first call makes it from the parent's
-    /// value, which the child will not use again.
-    pub(crate) fn get(&self, process: u32, inherit: impl FnOnce(&T) -> T) -> &T {
+    /// The value of `process`, which is the calling one. A child's first call makes its own.
+    pub(crate) fn get(&self, process: u32, make: impl FnOnce() -> T) -> &T {
         let mut last = self;
         while let Some(child) = last.child.get() {
             last = child;
@@ -35,7 +33,7 @@ impl<T> PerProcess<T> {
         if last.process == process {
             return &last.value;
         }
-        &last.child.get_or_init(|| Box::new(PerProcess::new(process, inherit(&last.value)))).value
+        &last.child.get_or_init(|| Box::new(PerProcess::new(process, make()))).value
     }
 }
 
@@ -47,10 +45,10 @@ mod tests {
     #[test]
     fn each_process_has_its_own_value() {
         let chain = PerProcess::new(71, 'a');
-        assert_eq!(*chain.get(71, |_| unreachable!()), 'a');
-        assert_eq!(*chain.get(84, |&parent| char::from(parent as u8 + 1)), 'b');
-        assert_eq!(*chain.get(84, |_| unreachable!()), 'b');
+        assert_eq!(*chain.get(71, || unreachable!()), 'a');
+        assert_eq!(*chain.get(84, || 'b'), 'b');
+        assert_eq!(*chain.get(84, || unreachable!()), 'b');
         // The first process has ended, and a grandchild got its id.
-        assert_eq!(*chain.get(71, |&parent| char::from(parent as u8 + 1)), 'c');
+        assert_eq!(*chain.get(71, || 'c'), 'c');
     }
 }

@@ -13,14 +13,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::cell::{Claim, Follower};
+use super::lease::ByteLocks;
 use super::wait::{Backoff, Clock, Patience};
 use super::walk::Walk;
 use super::{Call, Got, Other, Permit, SingleFlight, Tiers};
 use crate::key::Key;
 use crate::store::Origin;
-use crate::store::disk::fs::Fs;
 
-impl<T: Clone, F: Fs, C: Clock> SingleFlight<T, F, C> {
+impl<T: Clone, L: ByteLocks, C: Clock> SingleFlight<T, L, C> {
     /// The values of `keys`, in their order, as [`get`](Self::get) gives them; none need have been looked
     /// for. `make` is told the place of the key. A key that stands twice is made once, unless making it
     /// failed.
@@ -41,8 +41,8 @@ impl<T: Clone, F: Fs, C: Clock> SingleFlight<T, F, C> {
 }
 
 /// One call's keys. A place is an index into `keys`, and of its result.
-struct Batch<'b, T, F: Fs, C, S, M, E> {
-    flight: &'b SingleFlight<T, F, C>,
+struct Batch<'b, T, L, C, S, M, E> {
+    flight: &'b SingleFlight<T, L, C>,
     keys: &'b [Key],
     tiers: &'b S,
     make: M,
@@ -52,10 +52,10 @@ struct Batch<'b, T, F: Fs, C, S, M, E> {
 /// Another is making the key: the thread that is followed, or else a process.
 struct Busy<T>(Option<Follower<T>>);
 
-impl<'b, T, F, C, S, M, E> Batch<'b, T, F, C, S, M, E>
+impl<'b, T, L, C, S, M, E> Batch<'b, T, L, C, S, M, E>
 where
     T: Clone,
-    F: Fs,
+    L: ByteLocks,
     C: Clock,
     S: Tiers<T>,
     M: FnMut(usize) -> Result<T, E>,
@@ -118,7 +118,7 @@ where
                     return false;
                 }
                 match self.visit(place, Some(patience)) {
-                    Ok(_) => false,
+                    Ok(()) => false,
                     Err(Busy(follower)) => {
                         thread = thread.take().or(follower);
                         true
@@ -187,7 +187,7 @@ where
         Ok(())
     }
 
-    fn call(&self, place: usize, patience: Option<Patience>) -> Call<'b, T, F, C, S> {
+    fn call(&self, place: usize, patience: Option<Patience>) -> Call<'b, T, L, C, S> {
         Call { flight: self.flight, key: &self.keys[place], tiers: self.tiers, patience }
     }
 }

@@ -104,6 +104,7 @@ pub(crate) fn mix(state: u64) -> u64 {
 }
 
 sync::thread_local! {
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's has no const form")]
     static DEPTH: Cell<usize> = Cell::new(0);
 }
 

@@ -25,7 +25,8 @@ impl Walk {
     /// A walk that begins at `start`, taken modulo `length`.
     pub(crate) fn new(length: usize, start: u64) -> Self {
         let offset = start.checked_rem(length as u64).unwrap_or(0) as usize;
-        Walk { length, offset, ahead: vec![0..length], busy: Vec::new() }
+        let whole = 0..length;
+        Walk { length, offset, ahead: vec![whole], busy: Vec::new() }
     }
 
     /// The next number to try.

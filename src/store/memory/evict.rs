@@ -110,6 +110,9 @@ impl Budget {
         table: &Table<Entry<V>, R>,
         guard: &R::Guard,
     ) -> bool {
+        if cost > self.limit {
+            return false;
+        }
         let mut freed = 0;
         loop {
             if self.try_take(cost) {

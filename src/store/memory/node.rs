@@ -19,7 +19,10 @@ use crate::sync::{AtomicPtr, Ordering};
 /// Planted: a node is published without what was written to it before.
 pub(super) const RELAXED_PUBLISH: Fault = Fault("a bucket is written with relaxed order");
 
-const ADDRESS: usize = (1 << TAG_SHIFT) - 1 & !FLAGS;
+/// Planted: no address fits, as if the allocator used more than 48 bits.
+pub(super) const HIGH_ADDRESSES: Fault = Fault("every node lies too high");
+
+const ADDRESS: usize = ((1 << TAG_SHIFT) - 1) & !FLAGS;
 const TAG_SHIFT: u32 = 48;
 const FLAGS: usize = 0b111;
 
@@ -70,6 +73,7 @@ impl<V> PartialEq for Word<V> {
 }
 
 impl<V> Word<V> {
+    #[cfg(test)]
     pub(super) const EMPTY: Self = Word(ptr::null_mut());
     pub(super) const REMOVED: Self = Word(ptr::without_provenance_mut(REMOVED));
     pub(super) const CLOSED: Self = Word(ptr::without_provenance_mut(CLOSED));
@@ -77,7 +81,8 @@ impl<V> Word<V> {
     /// The word of `node`, whose key has this hash; `None` if its address needs more than 48 bits (as it may
     /// with five levels of page tables, or with tagged pointers).
     pub(super) fn new(node: *mut Node<V>, hash: u64) -> Option<Self> {
-        (node.addr() & !ADDRESS == 0).then(|| Word(node.map_addr(|a| a | tag(hash))))
+        let fits = node.addr() & !ADDRESS == 0 && !planted(HIGH_ADDRESSES);
+        fits.then(|| Word(node.map_addr(|a| a | tag(hash))))
     }
 
     /// This node's word while it is being copied.
@@ -87,7 +92,7 @@ impl<V> Word<V> {
 
     /// What a bucket that holds this word says once its node is in the next array.
     pub(super) fn moved(self) -> Self {
-        Word(ptr::without_provenance_mut(self.0.addr() & !ADDRESS & !FLAGS | MOVED))
+        Word(ptr::without_provenance_mut((self.0.addr() & !ADDRESS & !FLAGS) | MOVED))
     }
 
     /// This word as it would be written in another array's bucket.

@@ -78,6 +78,10 @@ pub(super) mod faults {
         Fault("a node is retired before it is removed");
     pub(in super::super) const EARLY_ARRAY: Fault =
         Fault("an array is retired before root moves on");
+    pub(in super::super) const LOST_SEAT: Fault =
+        Fault("a seat that was not used is not given back");
+    pub(in super::super) const HASTY_SAMPLE: Fault =
+        Fault("a sample that was overtaken by a rebuild counts as empty");
     pub(in super::super) const NO_FENCE: Fault =
         Fault("two rebuilds that end together do not see each other");
 }
@@ -153,7 +157,9 @@ impl Seat<'_> {
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        if !planted(LOST_SEAT) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -335,6 +341,7 @@ impl<V: Send + Sync + 'static, R: Reclaim> Table<V, R> {
     }
 
     /// The number of keys, counted.
+    #[cfg(test)]
     pub(crate) fn len(&self, guard: &R::Guard) -> usize {
         loop {
             let array = self.newest(guard);
@@ -346,7 +353,7 @@ impl<V: Send + Sync + 'static, R: Reclaim> Table<V, R> {
     }
 
     /// Shows up to `want` keys of those behind the bucket at `from`, in the order of the buckets, all round
-    /// at most; returns where it stopped.
+    /// at most, and some key if there is any; returns where it stopped.
     pub(crate) fn sample<'g>(
         &'g self,
         from: usize,
@@ -354,18 +361,35 @@ impl<V: Send + Sync + 'static, R: Reclaim> Table<V, R> {
         mut see: impl FnMut(&'g Key, &'g V),
         guard: &'g R::Guard,
     ) -> usize {
-        let array = self.newest(guard);
-        let mut seen = 0;
-        for step in 0..array.buckets.len() {
-            if seen == want {
-                return from.wrapping_add(step);
+        loop {
+            let array = self.newest(guard);
+            let mut seen = 0;
+            for index in (0..array.buckets.len()).map(|step| from.wrapping_add(step)) {
+                if seen == want {
+                    return index;
+                }
+                if let Some(node) = self.node(array.bucket(index).load(), guard) {
+                    see(&node.key, &node.value);
+                    seen += 1;
+                }
             }
-            if let Some(node) = self.node(array.bucket(from.wrapping_add(step)).load(), guard) {
-                see(&node.key, &node.value);
-                seen += 1;
+            // They may have moved before our eyes.
+            if seen > 0 || planted(HASTY_SAMPLE) || self.next(array, guard).is_none() {
+                return from;
             }
         }
-        from
+    }
+
+    /// Whether the counts are those of the buckets. Only when nobody else is here.
+    #[cfg(test)]
+    pub(super) fn counts_are_right(&self, guard: &R::Guard) -> bool {
+        let array = self.newest(guard);
+        let count = |wanted: &dyn Fn(State) -> bool| {
+            array.buckets.iter().filter(|bucket| wanted(bucket.load().state())).count()
+        };
+        array.counts.seats.load(Ordering::Relaxed) == count(&|state| state != State::Empty)
+            && array.counts.removed.load(Ordering::Relaxed)
+                == count(&|state| state == State::Removed)
     }
 
     /// The sizes of the arrays in use: more than one only while a rebuild goes on.

@@ -107,9 +107,8 @@ impl Fs for RealFs {
         while bytes.len() < length {
             let at = offset + bytes.len() as u64;
             // Into fresh memory, which so need not be zeroed first.
-            match retry_on_intr(|| rustix::io::pread(file, spare_capacity(&mut bytes), at))? {
-                0 => break,
-                _ => {}
+            if retry_on_intr(|| rustix::io::pread(file, spare_capacity(&mut bytes), at))? == 0 {
+                break;
             }
         }
         bytes.truncate(length);
@@ -136,6 +135,7 @@ impl Fs for RealFs {
         Ok(retry_on_intr(|| fs::fallocate(file, empty, offset, length))?)
     }
 
+    #[cfg(test)]
     fn sync(&self, file: &File) -> io::Result<()> {
         Ok(retry_on_intr(|| fs::fsync(file))?)
     }
@@ -397,7 +397,7 @@ fn improvised_random() -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
     let seen = (std::process::id(), crate::sync::now());
     // Each `RandomState` has keys of its own.
-    let word = || RandomState::new().hash_one(&seen);
+    let word = || RandomState::new().hash_one(seen);
     (u128::from(word()) << 64 | u128::from(word())).to_le_bytes()
 }
 

@@ -16,7 +16,8 @@ pub(super) const fn tree(kind: Kind) -> &'static str {
 
 /// `big/ab/cdef…`: the path of a record from the space, and its parts.
 pub(super) struct Name {
-    kind: Kind,
+    pub(super) key: Key,
+    pub(super) kind: Kind,
     text: [u8; Name::LONGEST],
 }
 
@@ -34,7 +35,7 @@ impl Name {
             text[at + 1] = DIGITS[usize::from(byte & 15)];
             at += if i == 0 { 3 } else { 2 };
         }
-        Name { kind, text }
+        Name { key: *key, kind, text }
     }
 
     /// All of it.

@@ -12,6 +12,7 @@ use super::Unwritten;
 use super::generation::Held;
 use super::survey::Survey;
 use super::turn::Turn;
+use crate::race::{Fault, planted};
 use crate::store::disk::format::SegmentId;
 use crate::store::disk::format::slot::Fingerprint;
 use crate::store::disk::index::Candidate;
@@ -20,18 +21,14 @@ use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
 use crate::store::disk::record;
 use crate::store::disk::segment::victim::Census;
+use crate::store::disk::usage::Verified;
+use crate::store::failpoint::{self, Step};
+
+/// A fault that tests plant.
+const NO_LIMIT: Fault = Fault("nothing is ever evicted");
 
 /// A segment of which nothing was used for so long goes, even if there is room.
 const UNUSED_HOURS: u32 = 14 * 24;
-
-/// What was found and taken out by [`Turn::verify`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verified {
-    pub(crate) whole: u64,
-    pub(crate) damaged: u64,
-    /// The bytes of the whole ones.
-    pub(crate) bytes: u64,
-}
 
 impl<F: MapFs> Turn<'_, F> {
     /// Keeps the shard within `limit` bytes and without entries that were not used for
@@ -155,17 +152,24 @@ impl<F: MapFs> Turn<'_, F> {
     /// Removes a segment, after writing `carried` of its entries again.
     fn evict(&mut self, held: &Held<F>, victim: SegmentId, carried: &[Candidate]) {
         let Some(writer) = held.writer() else { return };
+        if planted(NO_LIMIT) {
+            return;
+        }
+        failpoint::at(Step::EvictBegun);
         for candidate in carried {
             if !self.carry(held, candidate) {
                 break;
             }
+            failpoint::at(Step::EntryCarried);
         }
         for (candidate, _) in held.entries() {
             if candidate.location.segment == victim {
                 writer.kill(&candidate);
             }
         }
+        failpoint::at(Step::VictimDead);
         self.remove_file(held.dir(), &victim.to_string());
+        failpoint::at(Step::VictimUnlinked);
         self.shard.forget(victim);
     }
 

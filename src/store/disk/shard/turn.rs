@@ -10,6 +10,7 @@ use super::generation::Held;
 use super::survey::Survey;
 use super::trusted::reason;
 use super::{Shard, Unwritten};
+use crate::race::{Fault, planted};
 use crate::store::disk::format::header::IndexHeader;
 use crate::store::disk::format::{Name, SegmentHeader, SegmentId};
 use crate::store::disk::fs::Access;
@@ -17,7 +18,11 @@ use crate::store::disk::index::find::Generations;
 use crate::store::disk::lock::Guard;
 use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
+use crate::store::failpoint::{self, Step};
 use crate::sync::{self, Arc, Ordering};
+
+/// A fault that tests plant.
+const NO_LOCK: Fault = Fault("a shard is written without its lock");
 
 /// How long a turn is waited for.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -71,8 +76,10 @@ impl<F: MapFs> Shard<F> {
                 let writer = self.writer.lock().take();
                 let writer = writer.unwrap_or(Writer { active: None, checked: None });
                 let mut turn = Turn { shard: self, writer, lock: None };
+                failpoint::at(Step::TurnBegun);
                 turn.lock = self.lock.try_lock().map_err(Unwritten::Io)?;
-                if turn.lock.is_some() {
+                if turn.lock.is_some() || planted(NO_LOCK) {
+                    failpoint::at(Step::TurnLocked);
                     // The lock is one of the directory that is at the path now.
                     let moved = !Arc::ptr_eq(&self.root.held(), &self.opened);
                     return if moved { Err(Unwritten::Moved) } else { Ok(turn) };
@@ -102,9 +109,13 @@ impl<F: MapFs> Shard<F> {
 
 impl<F: MapFs> Drop for Turn<'_, F> {
     fn drop(&mut self) {
-        // The lock belongs to the process: released after another thread took it over, it would be
-        // lost to that one.
-        self.lock = None;
+        // The lock belongs to the process: released after another thread took it over, it would be lost
+        // to that one.
+        if self.lock.is_some() {
+            failpoint::at(Step::TurnEnding);
+            self.lock = None;
+            failpoint::at(Step::TurnUnlocked);
+        }
         let writer = Writer { active: self.writer.active.take(), checked: self.writer.checked };
         *self.shard.writer.lock() = Some(writer);
         self.shard.busy.store(0, Ordering::Release);
@@ -153,12 +164,15 @@ impl<F: MapFs> Turn<'_, F> {
         let fs = self.shard.fs();
         let temporary = Name::temporary(fs.random());
         let file = fs.open(dir, &temporary, Access::CreateNew)?;
+        failpoint::at(Step::FileMade);
         let made = fs
             .allocate(&file, 0, length)
             .map_err(Unwritten::from)
             .and_then(|()| fill(&file))
             .and_then(|value| {
+                failpoint::at(Step::FileFilled);
                 fs.rename(dir, &temporary, dir, name)?;
+                failpoint::at(Step::FileNamed);
                 Ok(value)
             });
         match made {
