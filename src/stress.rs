@@ -51,7 +51,7 @@ struct Options {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
     /// How many threads each of them has
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=62))]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=i64::from(board::MOST_THREADS)))]
     threads: u16,
     /// How long to go on
     #[arg(long, default_value_t = 10)]
