@@ -42,8 +42,8 @@ use crate::config::parse_size;
 
 /// Many processes on one cache directory, killed, stopped and lied to; what they saw is checked afterwards.
 ///
-/// Exits with 0 if no invariant was broken and, with --kill, every step of the protocol was met by a kill; with 1
-/// otherwise.
+/// Exits with 0 if no invariant was broken and, with --kill in a run of 100 seconds or more, every step of the
+/// protocol was met by a kill; with 1 otherwise.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cachelift-stress", version)]
 struct Options {
