@@ -999,3 +999,21 @@ fn who_worked_before_meta_was_damaged_follows_to_the_new_cache() {
         }
     }
 }
+
+/// I4. Who has a segment mapped that is gone would take the next one of its id for it. Found by
+/// `threads_and_processes_work_in_one_directory`, now and then. Mutant seen killed: the fault `REUSED`.
+#[test]
+fn the_id_of_a_segment_that_is_gone_is_not_given_again() {
+    for length in [100, 20_000] {
+        let dir = Dir::new();
+        let (one, two) = (shards(&dir.path()), shards(&dir.path()));
+        let set = |byte: u8| {
+            set_note(&one, 1, &vec![byte; length]).unwrap();
+            get(&one, 1, Note, Thorough)
+        };
+        for round in 0..3 {
+            assert_eq!(set(round), Some(vec![round; length]), "{length}");
+            two.prune(0, None).unwrap();
+        }
+    }
+}
