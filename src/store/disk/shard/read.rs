@@ -4,8 +4,6 @@
 //! copies faster. Either way the copy is verified, in memory of this process. What fails is looked at once more by
 //! the name of the segment, as a mapping can be of a file that has lost its name.
 
-use std::collections::HashMap;
-
 use super::Shard;
 use super::generation::Held;
 use super::trusted::reason;
@@ -20,12 +18,9 @@ use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
 use crate::store::disk::record::{self, Damage, HEADER, Kind};
 use crate::store::disk::words::{self, Words};
-use crate::sync::MutexGuard;
 
 /// Records up to this many bytes are copied out of mappings.
 const COPIED: u64 = 64 << 10;
-/// How often the mappings are asked for, which others have for some nanoseconds.
-const SPINS: u32 = 1000;
 /// How many segments are mapped at a time.
 const MOST_MAPPED: usize = 64;
 
@@ -92,7 +87,7 @@ impl<F: MapFs> Shard<F> {
 
     /// Forgets the mapping of a segment.
     pub(super) fn forget(&self, segment: SegmentId) {
-        let forgotten = self.mapped().and_then(|mut mapped| mapped.remove(&segment));
+        let forgotten = self.mapped.lock_soon().and_then(|mut mapped| mapped.remove(&segment));
         // Unmapped when the lock is free again.
         drop(forgotten);
     }
@@ -100,7 +95,7 @@ impl<F: MapFs> Shard<F> {
     /// Forgets every mapping: in a generation that was made without the last one, from what segments there were, ids
     /// may come again.
     pub(super) fn forget_all(&self) {
-        let forgotten = self.mapped().map(|mut mapped| std::mem::take(&mut *mapped));
+        let forgotten = self.mapped.lock_soon().map(|mut mapped| std::mem::take(&mut *mapped));
         drop(forgotten);
     }
 
@@ -112,21 +107,9 @@ impl<F: MapFs> Shard<F> {
         Some(bytes)
     }
 
-    /// The mappings, unless somebody has them for longer than it takes to look one up: in a forked child that may be
-    /// a thread that only its parent has, and it must not be waited for. The file is read then.
-    fn mapped(&self) -> Option<MutexGuard<'_, HashMap<SegmentId, F::Map>>> {
-        for _ in 0..SPINS {
-            if let Some(mapped) = self.mapped.try_lock() {
-                return Some(mapped);
-            }
-            std::hint::spin_loop();
-        }
-        None
-    }
-
     fn map(&self, held: &Held<F>, location: Location) -> Option<F::Map> {
         let reaches = |map: &F::Map| map.len() as u64 * 8 >= location.end();
-        let kept = self.mapped()?.get(&location.segment).cloned();
+        let kept = self.mapped.lock_soon()?.get(&location.segment).cloned();
         if let Some(map) = kept.filter(reaches) {
             return Some(map);
         }
@@ -140,7 +123,7 @@ impl<F: MapFs> Shard<F> {
             return None;
         }
         self.make_room_for_a_mapping(held);
-        let replaced = self.mapped()?.insert(location.segment, map.clone());
+        let replaced = self.mapped.lock_soon()?.insert(location.segment, map.clone());
         drop(replaced);
         Some(map)
     }
@@ -148,7 +131,7 @@ impl<F: MapFs> Shard<F> {
     /// Lets go of segments whose names are gone, so that their blocks are free; of all if there are too
     /// many.
     fn make_room_for_a_mapping(&self, held: &Held<F>) {
-        let Some(mapped) = self.mapped() else { return };
+        let Some(mapped) = self.mapped.lock_soon() else { return };
         let ids: Vec<SegmentId> = mapped.keys().copied().collect();
         drop(mapped);
         let too_many = ids.len() >= MOST_MAPPED;

@@ -188,7 +188,7 @@ impl<F: MapFs> Turn<'_, F> {
         }
         failpoint::at(Step::IndexUnlinked);
         let held = Held::written(index, F::reader(&map), dir)?;
-        shard.held.set(Some(held.clone()));
+        shard.held.try_set(Some(held.clone()));
         Ok(held)
     }
 

@@ -1017,3 +1017,16 @@ fn the_id_of_a_segment_that_is_gone_is_not_given_again() {
         }
     }
 }
+
+/// I17. Found by `cachelift-stress`: a child that was forked while another thread had one of the locks waited for ever.
+/// The guard stands for that thread. Mutant: `lock` in place of `lock_soon`; the test does not end.
+#[test]
+fn a_lock_that_a_fork_left_behind_is_not_waited_for() {
+    let dir = Dir::new();
+    let shards = shards(&dir.path());
+    put(&shards, 1, b"before").unwrap();
+    let _left = shards.open.lock();
+    assert_eq!(get(&shards, 1, Artifact, Quick).unwrap(), b"before");
+    put(&shards, 2, b"behind").unwrap();
+    assert_eq!(get(&shards, 2, Artifact, Thorough).unwrap(), b"behind");
+}
