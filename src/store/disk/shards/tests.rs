@@ -1166,3 +1166,34 @@ fn who_worked_before_meta_was_damaged_follows_to_the_new_cache() {
         }
     }
 }
+
+/// I4. Who has a segment mapped that is gone would take the next one of its id for it. Found by
+/// `threads_and_processes_work_in_one_directory`, now and then. Mutant seen killed: the fault `REUSED`.
+#[test]
+fn the_id_of_a_segment_that_is_gone_is_not_given_again() {
+    for length in [100, 20_000] {
+        let dir = Dir::new();
+        let (one, two) = (shards(&dir.path()), shards(&dir.path()));
+        let set = |byte: u8| {
+            set_note(&one, 1, &vec![byte; length]).unwrap();
+            get(&one, 1, Note, Thorough)
+        };
+        for round in 0..3 {
+            assert_eq!(set(round), Some(vec![round; length]), "{length}");
+            two.prune(0, None).unwrap();
+        }
+    }
+}
+
+/// I17. Found by `cachelift-stress`: a child that was forked while another thread had one of the locks waited for ever.
+/// The guard stands for that thread. Mutant: `lock` in place of `lock_soon`; the test does not end.
+#[test]
+fn a_lock_that_a_fork_left_behind_is_not_waited_for() {
+    let dir = Dir::new();
+    let shards = shards(&dir.path());
+    put(&shards, 1, b"before").unwrap();
+    let _left = shards.open.lock();
+    assert_eq!(get(&shards, 1, Artifact, Quick).unwrap(), b"before");
+    put(&shards, 2, b"behind").unwrap();
+    assert_eq!(get(&shards, 2, Artifact, Thorough).unwrap(), b"behind");
+}
