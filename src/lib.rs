@@ -20,6 +20,9 @@ pub mod key;
 mod race;
 pub mod stats;
 pub mod store;
+#[cfg(feature = "stress")]
+#[doc(hidden)]
+pub mod stress;
 mod sync;
 #[cfg(test)]
 mod testing;

@@ -39,10 +39,18 @@ pub(crate) struct Fault(
 );
 
 /// Whether a test has planted `fault`. Always `false`, and gone, in code that is not a test's.
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "stress")))]
 #[inline(always)]
 pub(crate) const fn planted(_: Fault) -> bool {
     false
+}
+
+/// Whether the environment of this process of the stress tool has planted `fault`, by its words.
+#[cfg(all(feature = "stress", not(test)))]
+pub(crate) fn planted(fault: Fault) -> bool {
+    static PLANTED: crate::sync::OnceLock<Option<String>> = crate::sync::OnceLock::new();
+    let planted = PLANTED.get_or_init(|| std::env::var("CACHELIFT_STRESS_FAULT").ok());
+    planted.as_deref() == Some(fault.0)
 }
 
 #[cfg(test)]

@@ -91,10 +91,6 @@ impl Condvar {
         self.0.notify_all();
     }
 
-    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits at most `limit`; says whether the limit was reached.
     pub(crate) fn wait_timeout<'a, T>(
         &self,

@@ -258,9 +258,9 @@ impl Engine {
             fetched[i].origin = Origin::Made;
         }
         let (names, definitions) = program.into_parts();
-        let all = definitions.into_iter().zip(functions).zip(fetched);
+        let all = definitions.iter().zip(functions).zip(fetched);
         let got = all.map(|((definition, function), fetched)| Got {
-            name: definition.name,
+            name: Arc::clone(&definition.name),
             function,
             key: fetched.key,
             origin: fetched.origin,
@@ -324,7 +324,7 @@ fn add_trampolines(program: &mut Program, target: &Target) -> Vec<usize> {
         .map(|definition| {
             let signature = &definition.clif.signature;
             *by_signature.entry(signature).or_insert_with(|| {
-                let clif = call::trampoline(signature, target.isa());
+                let clif = Box::new(call::trampoline(signature, target.isa()));
                 added.push(Definition { name: call::trampoline_name(signature).into(), clif });
                 count + added.len() - 1
             })

@@ -22,6 +22,7 @@ use std::borrow::Cow;
 use std::io;
 
 use super::fs::{Access, FileKind, Fs};
+use super::reason::Reason;
 use super::root::Root;
 use crate::sync::{Arc, Mutex};
 
@@ -136,7 +137,9 @@ impl<F: Fs> crate::store::flight::lease::ByteLocks for LockFile<F> {
     type Guard = Guard<F>;
 
     fn try_lock_byte(&self, offset: u64) -> io::Result<Option<Guard<F>>> {
-        self.try_lock_byte(offset)
+        self.try_lock_byte(offset).inspect_err(|error| {
+            self.root.counters().count(Reason::of(error), "locking a key");
+        })
     }
 }
 

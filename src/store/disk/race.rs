@@ -14,6 +14,11 @@ mod lock;
 mod notes;
 mod publish;
 mod remove;
+#[cfg(shuttle)]
+#[path = "race/threads.rs"]
+mod shuttle_threads;
+#[cfg(not(shuttle))]
+mod threads;
 mod trust;
 
 use std::path::Path;

@@ -105,11 +105,6 @@ mod array {
         pub(crate) fn of(words: impl IntoIterator<Item = u64>) -> Self {
             Array(words.into_iter().map(AtomicU64::new).collect())
         }
-
-        /// The words as they are now.
-        pub(crate) fn to_vec(&self) -> Vec<u64> {
-            self.0.iter().map(|word| word.load(Ordering::Relaxed)).collect()
-        }
     }
 
     impl Words for Array {

@@ -215,10 +215,6 @@ impl fmt::Debug for Handle {
 }
 
 impl SimFs {
-    pub(crate) fn world(&self) -> &World {
-        &self.world
-    }
-
     pub(crate) fn pid(&self) -> Pid {
         self.pid.load(Ordering::Relaxed)
     }
@@ -668,6 +664,9 @@ impl World {
         let Some(task) = TASK.get().filter(|_| state.run.is_some()) else {
             if let Op::Sleep(duration) = op {
                 state.machine.clock_ns += duration.as_nanos() as i128;
+                drop(state);
+                thread::yield_now();
+                state = self.state();
             }
             return (state, op);
         };

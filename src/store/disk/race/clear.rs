@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn while_in_use(run: &Run) {
+pub(super) fn while_in_use(run: &Run) {
     let oracle = Oracle::default();
     let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
     before.put(&key(0), &body(0)).unwrap();
@@ -19,7 +19,7 @@ fn while_in_use(run: &Run) {
 }
 
 /// What was there when it began is gone when it ends.
-fn clears(run: &Run) {
+pub(super) fn clears(run: &Run) {
     let oracle = Oracle::default();
     let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
     before.put(&key(0), &body(0)).unwrap();

@@ -6,7 +6,7 @@ use crate::store::disk::fs::sim::crash::Images;
 const IMAGES: Images = Images { all_below: 200, sample: 30, corners: true, seed: 1 };
 
 /// Two publish records and notes, one of them over the other's.
-fn work(run: &Run) -> Oracle {
+pub(super) fn work(run: &Run) -> Oracle {
     let oracle = Oracle::default();
     for n in [1, 2] {
         let theirs = oracle.clone();

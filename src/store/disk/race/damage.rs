@@ -11,7 +11,7 @@ fn overwrite(world: &World, path: &str, bytes: Vec<u8>) {
 }
 
 /// Two look up a record that is damaged while a third publishes it anew. What was published stays.
-fn replaced(run: &Run) {
+pub(super) fn replaced(run: &Run) {
     let oracle = Oracle::default();
     let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
     before.put(&key(0), &body(0)).unwrap();

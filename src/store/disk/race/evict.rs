@@ -8,7 +8,7 @@ const BLOCK: u64 = 4096;
 const LIMIT: u64 = 4 * BLOCK;
 
 /// Two fill a cache that has room for four records; each cleans up after every put.
-fn overflow(run: &Run) {
+pub(super) fn overflow(run: &Run) {
     let oracle = Oracle::default();
     let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
     for n in 0..4 {
@@ -33,7 +33,7 @@ fn overflow(run: &Run) {
 }
 
 /// Under the limit, cleaning up removes nothing that is in use.
-fn under_the_limit(run: &Run) {
+pub(super) fn under_the_limit(run: &Run) {
     let oracle = Oracle::default();
     process(run, &oracle, |cache| {
         cache.put_for_good(&key(0), &body(0));
@@ -69,7 +69,7 @@ fn sim_evict_on_a_failing_disk() {
 }
 
 /// As [`overflow`], where a process may die before it cleans up after itself: the next one does.
-fn overflow_of_the_living(run: &Run) {
+pub(super) fn overflow_of_the_living(run: &Run) {
     let oracle = Oracle::default();
     for n in [1, 4] {
         limited_process(run, &oracle, 2 * BLOCK, move |cache| {

@@ -50,18 +50,18 @@ fn made(origins: &Origins) -> usize {
 }
 
 /// I6: nobody dies, nothing fails: one makes it, the others wait for it or find it.
-fn two(run: &Run) {
+pub(super) fn two(run: &Run) {
     let origins = asks(run, &Oracle::default(), 2);
     assert_eq!(made(&origins), 1, "I6: {origins:?}");
 }
 
-fn three(run: &Run) {
+pub(super) fn three(run: &Run) {
     let origins = asks(run, &Oracle::default(), 3);
     assert_eq!(made(&origins), 1, "I6: {origins:?}");
 }
 
 /// Whatever happens to one, the others get their record, soon (I7), and the cache is usable.
-fn whatever_happens(run: &Run) {
+pub(super) fn whatever_happens(run: &Run) {
     let oracle = Oracle::default();
     asks(run, &oracle, 2);
     let fs = run.world().process();
@@ -71,7 +71,7 @@ fn whatever_happens(run: &Run) {
 
 /// As [`whatever_happens`] where a process may be killed, or a step fail, but nobody has to wait out a
 /// deadline: the kernel gives the dead one's lock back at once.
-fn soon(run: &Run) {
+pub(super) fn soon(run: &Run) {
     let clock = run.world().process();
     let began = clock.now();
     whatever_happens(run);
@@ -79,7 +79,7 @@ fn soon(run: &Run) {
 }
 
 /// A key is made inside the make of another: callees of one are callees of the other, the other way round.
-fn nested(run: &Run) {
+pub(super) fn nested(run: &Run) {
     let oracle = Oracle::default();
     for (n, (outer, inner)) in [(1, (0, 1)), (2, (1, 0))] {
         let (fs, oracle) = (run.world().process(), oracle.clone());

@@ -33,16 +33,16 @@ fn contend(run: &Run, name: &'static str, byte: Option<u64>) {
     assert!(hold(&cache, &lock, byte), "I5: nobody is left, and the lock is not free");
 }
 
-fn whole(run: &Run) {
+pub(super) fn whole(run: &Run) {
     contend(run, CLEANING, None);
 }
 
-fn byte(run: &Run) {
+pub(super) fn byte(run: &Run) {
     contend(run, FLIGHT, Some(BYTE));
 }
 
 /// One has had the file open since before it was removed, and locks it again; another makes it anew.
-fn removed(run: &Run) {
+pub(super) fn removed(run: &Run) {
     let oracle = Oracle::default();
     let fs = run.world().process();
     let cache = Cache::open(fs.clone(), &oracle).expect("a new cache");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn replaced(run: &Run) {
+pub(super) fn replaced(run: &Run) {
     let oracle = Oracle::default();
     let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
     before.set_note(&key(0), &body(0)).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// From an empty home: two make the directory, publish, and read what they wrote.
-fn cold(run: &Run) {
+pub(super) fn cold(run: &Run) {
     let oracle = Oracle::default();
     for n in [1, 2] {
         let oracle = oracle.clone();
@@ -18,7 +18,7 @@ fn cold(run: &Run) {
 }
 
 /// In a directory that is there: two publish, a third looks twice, and once it hit it hits.
-fn warm(run: &Run) {
+pub(super) fn warm(run: &Run) {
     let oracle = Oracle::default();
     for n in [1, 2] {
         process(run, &oracle, move |cache| {
@@ -37,7 +37,7 @@ fn warm(run: &Run) {
 }
 
 /// One publishes, one looks, with nothing of the kind there before.
-fn pair(run: &Run) {
+pub(super) fn pair(run: &Run) {
     let oracle = Oracle::default();
     process(run, &oracle, |cache| {
         cache.put_for_good(&key(0), &body(1));

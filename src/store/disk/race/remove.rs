@@ -51,7 +51,7 @@ fn uses(cache: &Cache) {
     cache.large.clean();
 }
 
-fn all_of_it(run: &Run) {
+pub(super) fn all_of_it(run: &Run) {
     let oracle = Oracle::default();
     removes(run, &oracle, &["home", "cache"]);
     process(run, &oracle, uses);
@@ -59,7 +59,7 @@ fn all_of_it(run: &Run) {
     Cache::proves_usable(run.world(), &oracle, &[key(0), key(1)]);
 }
 
-fn the_space(run: &Run) {
+pub(super) fn the_space(run: &Run) {
     let oracle = Oracle::default();
     removes(run, &oracle, &["home", "cache", SPACE]);
     process(run, &oracle, uses);
@@ -67,7 +67,7 @@ fn the_space(run: &Run) {
     Cache::proves_usable(run.world(), &oracle, &[key(0), key(1)]);
 }
 
-fn the_records(run: &Run) {
+pub(super) fn the_records(run: &Run) {
     let oracle = Oracle::default();
     removes(run, &oracle, &["home", "cache", SPACE, "big"]);
     process(run, &oracle, uses);

@@ -132,7 +132,7 @@ fn sim_what_cannot_be_written_is_read() {
 }
 
 /// Somebody swaps a record, while it is looked up and published, for something else of the same name.
-fn swapped(run: &Run) {
+pub(super) fn swapped(run: &Run) {
     let oracle = Oracle::default();
     let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
     before.put(&key(0), &body(0)).unwrap();

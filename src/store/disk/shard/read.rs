@@ -1,8 +1,9 @@
 //! From a place to a verified record.
 //!
-//! Small records are copied out of the mapped segment, which costs no system call; larger ones are read, which
-//! copies faster. Either way the copy is verified, in memory of this process. What fails is looked at once more by
-//! the name of the segment, as a mapping can be of a file that has lost its name.
+//! Small records are copied out of the mapped segment, which costs no system call; larger ones are
+//! read, which copies faster. Either way the copy is verified, in memory of this process. What
+//! fails is looked at once more by the name of the segment, as a mapping can be of a file that has
+//! lost its name.
 
 use super::Shard;
 use super::generation::Held;
@@ -118,8 +119,8 @@ impl<F: MapFs> Shard<F> {
         Some(map)
     }
 
-    /// Lets go of segments whose names are gone, so that their blocks are free; of all if there are too
-    /// many.
+    /// Lets go of segments whose names are gone, so that their blocks are free; of all if there are
+    /// too many.
     fn make_room_for_a_mapping(&self, held: &Held<F>) {
         let ids: Vec<SegmentId> = self.mapped.lock().keys().copied().collect();
         let too_many = ids.len() >= MOST_MAPPED;

@@ -120,8 +120,8 @@ impl Change<'_> {
             Change::Name | Change::Data(DataChange::Length(_)) => 2,
             // Kept, dropped, the length alone; then torn between sectors, and between pages.
             Change::Data(DataChange::Write { bytes, .. }) => match bytes.len() {
-                0..=SECTOR => 3,
-                0..=PAGE => 6,
+                n if n <= SECTOR => 3,
+                n if n <= PAGE => 6,
                 _ => 9,
             },
         }

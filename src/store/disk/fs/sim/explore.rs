@@ -109,6 +109,8 @@ pub(crate) struct Run {
     world: World,
     processes: RefCell<Vec<Process>>,
     driver: Option<RefCell<Driver>>,
+    /// Without a driver: somebody kills the first process, at any time.
+    killer: bool,
 }
 
 type Process = (SimFs, Box<dyn FnOnce(SimFs) + Send>);
@@ -123,9 +125,14 @@ struct Driver {
 }
 
 impl Run {
-    /// A run on threads that nobody controls: the machine's own, or shuttle's.
-    pub(crate) fn free(setup: Setup) -> Self {
-        Run { world: World::new(setup, 1), processes: RefCell::default(), driver: None }
+    /// Runs a body once on threads that nobody here controls: the machine's own, or shuttle's. Its first
+    /// process may be killed at any time, or not at all.
+    pub(crate) fn free(setup: Setup, killer: bool, body: impl Fn(&Run)) {
+        let world = World::new(setup, 1);
+        // Shuttle's threads are all one thread to the clock, so it must be nobody's who dies.
+        simulated::set(Some(Rc::new(world.process())));
+        body(&Run { world, processes: RefCell::default(), driver: None, killer });
+        simulated::set(None);
     }
 
     pub(crate) fn world(&self) -> &World {
@@ -150,8 +157,18 @@ impl Run {
         match &self.driver {
             Some(driver) => driver.borrow_mut().run(&self.world, processes),
             None => {
-                let start = |(fs, body): Process| thread::spawn(move || outcome(|| body(fs)));
+                let victim = processes.first().filter(|_| self.killer).map(|(fs, _)| fs.clone());
+                let start = |(fs, body): Process| {
+                    thread::spawn(move || {
+                        if !cfg!(shuttle) {
+                            simulated::set(Some(Rc::new(fs.clone())));
+                        }
+                        outcome(|| body(fs))
+                    })
+                };
                 let threads: Vec<_> = processes.into_iter().map(start).collect();
+                let killer = victim.map(|fs| thread::spawn(move || fs.kill()));
+                killer.into_iter().for_each(|killer| killer.join().expect("it only kills"));
                 for thread in threads {
                     if let Err(message) = thread.join().expect("caught") {
                         panic!("{message}");
@@ -468,7 +485,7 @@ impl Explorer {
                         report.places += 1;
                         for (n, fate) in machine.fates(images).into_iter().enumerate() {
                             // The first two are everything kept and everything dropped.
-                            let again = n < 2 || mix(n as u64 ^ images.seed) % 16 == 0;
+                            let again = n < 2 || mix(n as u64 ^ images.seed).is_multiple_of(16);
                             recipe.cuts = vec![(at, fate.clone())];
                             let snapshots = self
                                 .recover(&machine.image(&fate), &value, &recover, again)
@@ -505,11 +522,8 @@ impl Explorer {
         snapshots: bool,
     ) -> Result<Vec<Machine>, String> {
         let world = World::of(machine.clone());
-        {
-            let mut state = world.state();
-            state.mutant = self.mutant;
-            state.snapshots = snapshots.then(Vec::new);
-        }
+        world.set_mutant(self.mutant);
+        world.state().snapshots = snapshots.then(Vec::new);
         simulated::set(Some(Rc::new(world.process())));
         let recovered = outcome(|| recover(&world, value));
         simulated::set(None);
@@ -591,9 +605,9 @@ impl Explorer {
         body: &impl Fn(&Run) -> T,
     ) -> Ended<T> {
         let world = World::new(self.setup.clone(), 1);
+        world.set_mutant(self.mutant);
         {
             let mut state = world.state();
-            state.mutant = self.mutant;
             state.log = record.log.then(Vec::new);
             state.snapshots = record.snapshots.then(Vec::new);
         }
@@ -605,7 +619,12 @@ impl Explorer {
             steps: Vec::new(),
         };
         simulated::set(Some(Rc::new(world.process())));
-        let run = Run { world, processes: RefCell::default(), driver: Some(RefCell::new(driver)) };
+        let run = Run {
+            world,
+            processes: RefCell::default(),
+            driver: Some(RefCell::new(driver)),
+            killer: false,
+        };
         let value = outcome(|| body(&run));
         simulated::set(None);
         let driver = run.driver.expect("it was given").into_inner();
@@ -676,9 +695,9 @@ impl Explorer {
             for (at, fate) in &recipe.cuts {
                 log.push(format!("power cut before writing step {at}, fates {fate:?}"));
                 let world = World::of(snapshots[*at].image(fate));
+                world.set_mutant(self.mutant);
                 {
                     let mut state = world.state();
-                    state.mutant = self.mutant;
                     (state.log, state.snapshots) = (Some(Vec::new()), Some(Vec::new()));
                 }
                 simulated::set(Some(Rc::new(world.process())));

@@ -751,11 +751,12 @@ impl Machine {
                 return Ok(Reply::Done);
             }
             match (&self.nodes[&inode].content, &self.nodes[&old].content) {
-                (Content::Directory { .. }, Content::Directory { names, .. }) => {
-                    if !names.is_empty() {
-                        return Err(Errno::NOTEMPTY.into());
-                    }
+                (Content::Directory { .. }, Content::Directory { names, .. })
+                    if !names.is_empty() =>
+                {
+                    return Err(Errno::NOTEMPTY.into());
                 }
+                (Content::Directory { .. }, Content::Directory { .. }) => {}
                 (Content::Directory { .. }, _) => return Err(Errno::NOTDIR.into()),
                 (_, Content::Directory { .. }) => return Err(Errno::ISDIR.into()),
                 _ => {}

@@ -125,8 +125,11 @@ fn sim_space_and_open_files_run_out() {
     assert!(fs.open(&home, "two", Access::Read).is_err(), "four are open");
 }
 
+/// Of a file, if it is there.
+type Bytes = Option<Vec<u8>>;
+
 /// What the names `old` and `new` hold after every way that a power cut may go.
-fn after_cuts(world: &World) -> BTreeSet<(Option<Vec<u8>>, Option<Vec<u8>>)> {
+fn after_cuts(world: &World) -> BTreeSet<(Bytes, Bytes)> {
     let machine = world.machine(|machine| machine.clone());
     let images = machine.fates(ALL).into_iter().map(|fate| machine.image(&fate));
     let read = |world: &World, name: &str| {

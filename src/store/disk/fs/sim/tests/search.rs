@@ -63,7 +63,7 @@ fn outcomes(seed: u64, explore: impl FnOnce(&Explorer, &dyn Fn(&Run))) -> Outcom
     let explorer = Explorer::new("a program")
         .setup(Setup { watch: false, ..Setup::default() })
         .most_runs(100_000);
-    let (tasks, length) = if seed % 3 == 0 { (3, 1) } else { (2, 2) };
+    let (tasks, length) = if seed.is_multiple_of(3) { (3, 1) } else { (2, 2) };
     explore(&explorer, &|run: &Run| {
         let answers = Arc::new(Mutex::new(vec![Vec::new(); tasks]));
         for task in 0..tasks {
