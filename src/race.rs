@@ -23,10 +23,10 @@
 //!
 //! - The body's own thread prepares, spawns and joins; it races with nobody.
 //! - Writers are spawned first, and each thread reads again what it wrote.
-//! - Preemptions are bounded: two, unless [`check_within`] says otherwise.
+//! - Preemptions are bounded: two, unless `check_within` says otherwise.
 //! - The *set* of outcomes is asserted: loom must see all of the legal ones and no other. A body with a single
 //!   legal outcome must at least have run more than once.
-//! - A [`Fault`] that is planted must be seen: [`reject`].
+//! - A [`Fault`] that is planted must be seen: `reject`.
 //!
 //! What watches a race must not take part in it: the outcomes are collected in `std`'s own types, which
 //! loom and shuttle do not see.

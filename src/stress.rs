@@ -42,8 +42,8 @@ use crate::config::parse_size;
 
 /// Many processes on one cache directory, killed, stopped and lied to; what they saw is checked afterwards.
 ///
-/// Exits with 0 if no invariant was broken and, with --kill, every step of the protocol was met by a kill; with 1
-/// otherwise.
+/// Exits with 0 if no invariant was broken and, with --kill in a run of 100 seconds or more, every step of the
+/// protocol was met by a kill; with 1 otherwise.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cachelift-stress", version)]
 struct Options {
@@ -51,7 +51,7 @@ struct Options {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
     /// How many threads each of them has
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=62))]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=i64::from(board::MOST_THREADS)))]
     threads: u16,
     /// How long to go on
     #[arg(long, default_value_t = 10)]

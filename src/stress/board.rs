@@ -31,7 +31,7 @@ const WORKERS: usize = STOPPED + STEPS;
 const STRIDE: usize = 64;
 
 /// The most threads of a worker.
-pub(super) const MOST_THREADS: usize = STRIDE - 2;
+pub(super) const MOST_THREADS: u16 = STRIDE as u16 - 2;
 /// The most workers at a time.
 pub(super) const MOST_WORKERS: usize = 256;
 

@@ -82,6 +82,20 @@ fn play() {
             get_all();
             println!("status={}", store().status());
         }
+        "get-one" => {
+            let store = store();
+            let n = number("KEY", 0);
+            let make = || {
+                if env::var_os("ABORT").is_some() {
+                    std::process::abort();
+                }
+                std::thread::sleep(std::time::Duration::from_micros(number("COST_US", 0)));
+                Ok::<_, ()>(draft(n))
+            };
+            let (record, _) = store.try_get_with(&key(&store, n), make).unwrap();
+            assert_eq!(record.payload(), payload(n));
+            print_stats(&store);
+        }
         other => panic!("no role {other}"),
     }
 }

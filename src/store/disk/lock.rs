@@ -93,7 +93,7 @@ impl<F: Fs> LockFile<F> {
                 return Ok(guard);
             }
             drop(guard);
-            *self.open.lock() = None;
+            self.open.set(None);
         }
         Err(io::ErrorKind::NotFound.into())
     }
@@ -117,7 +117,7 @@ impl<F: Fs> LockFile<F> {
         }
         let open = Arc::new(Open { file, identity: stat.identity(), process });
         // In a forked child this closes the inherited descriptor, which releases nothing.
-        *self.open.lock() = Some(open.clone());
+        self.open.set(Some(open.clone()));
         Ok(open)
     }
 

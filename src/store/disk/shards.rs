@@ -218,7 +218,7 @@ impl<F: MapFs> Shards<F> {
                 done => return done.map_err(|unwritten| self.failure(unwritten, doing)),
             }
             tries += 1;
-            *self.open.lock() = None;
+            self.open.set(None);
         }
     }
 
@@ -272,7 +272,7 @@ impl<F: MapFs> Shards<F> {
         };
         let shards = (0..1 << meta.shard_bits).map(shard).collect();
         let open = Arc::new(Open { opened: opened.clone(), shard_bits: meta.shard_bits, shards });
-        *self.open.lock() = Some(open.clone());
+        self.open.set(Some(open.clone()));
         Ok(Some(open))
     }
 

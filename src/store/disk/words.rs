@@ -13,7 +13,7 @@ use crate::sync::{Arc, Ordering};
 
 /// Words that other threads and processes may change at any time. Reading is defined on read-only
 /// memory too, where only relaxed loads are: an acquire is a relaxed load and a
-/// [`fence`](Self::fence).
+/// `fence`.
 pub(crate) trait Words {
     /// How many words there are. It never changes.
     fn len(&self) -> usize;

@@ -6,10 +6,10 @@
 //!
 //! | | a guard costs | retired memory is freed |
 //! |---|---|---|
-//! | [`Keep`] | nothing | when the table is dropped |
+//! | `Keep` | nothing | when the table is dropped |
 //! | [`Epoch`] | 3 to 5 ns: a store and a full fence on a word of this thread | two epochs later |
 //!
-//! [`Keep`] suits tables that never remove: what they retire is the arrays they outgrew, together no larger
+//! `Keep` suits tables that never remove: what they retire is the arrays they outgrew, together no larger
 //! than the one in use.
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ struct State {
     snapshots: Option<Vec<Machine>>,
     mutant: Option<Mutant>,
     /// What [`Mutant::EarlyRename`] has not written yet.
-    late: BTreeMap<Pid, Op>,
+    late: BTreeMap<Pid, (u64, Vec<u8>)>,
 }
 
 /// A wrong turn of the code under test, taken by the file system in its stead, so that the tests which
@@ -358,9 +358,12 @@ impl SimFs {
         self.unlink(at, from)
     }
 
-    fn write_late(&self) -> io::Result<()> {
-        let late = self.world.state().late.remove(&self.pid());
-        late.map_or(Ok(()), |op| self.done(op))
+    fn write_late(&self, dir: &Handle, name: &str) -> io::Result<()> {
+        let Some((offset, bytes)) = self.world.state().late.remove(&self.pid()) else {
+            return Ok(());
+        };
+        let file = self.open(dir, name, Access::Write)?;
+        self.done(Op::Write { file: file.fd, bytes, offset })
     }
 }
 
@@ -465,12 +468,12 @@ impl Fs for SimFs {
         if !first.is_empty() {
             self.done(write(first, offset))?;
         }
-        let second = write(second, offset + first.len() as u64);
+        let behind = offset + first.len() as u64;
         if file.temporary && self.mutant() == Some(Mutant::EarlyRename) {
-            self.world.state().late.insert(self.pid(), second);
+            self.world.state().late.insert(self.pid(), (behind, second.into()));
             return Ok(());
         }
-        self.done(second)
+        self.done(write(second, behind))
     }
 
     fn allocate(&self, file: &Handle, offset: u64, length: u64) -> io::Result<()> {
@@ -485,9 +488,10 @@ impl Fs for SimFs {
         if is_temporary(from) && self.mutant() == Some(Mutant::CopyForRename) {
             return self.copy_over(at, from, to_dir, to);
         }
-        let (at, to_dir) = (at.fd, to_dir.fd);
-        self.done(Op::Rename { at, from: from.into(), to_dir, to: to.into(), replace: true })?;
-        self.write_late()
+        let (names, dirs) = ((from.into(), to.into()), (at.fd, to_dir.fd));
+        let replace = true;
+        self.done(Op::Rename { at: dirs.0, from: names.0, to_dir: dirs.1, to: names.1, replace })?;
+        self.write_late(to_dir, to)
     }
 
     fn rename_new(&self, at: &Handle, from: &str, to_dir: &Handle, to: &str) -> io::Result<()> {
@@ -518,7 +522,7 @@ impl Fs for SimFs {
                 replace,
             })?;
         }
-        self.write_late()
+        self.write_late(to_dir, to)
     }
 
     fn unlink(&self, at: &Handle, name: &str) -> io::Result<()> {

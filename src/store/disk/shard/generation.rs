@@ -104,7 +104,7 @@ impl<F: MapFs> Generations for Shard<F> {
             }
             match self.open_index(&current) {
                 Ok(new) => {
-                    *self.held.lock() = Some(new.clone());
+                    self.held.set(Some(new.clone()));
                     return Some(new);
                 }
                 Err(Reason::Absent) => {}

@@ -176,7 +176,7 @@ impl<F: MapFs> Turn<'_, F> {
         }
         failpoint::at(Step::IndexUnlinked);
         let held = Held::written(index, F::reader(&map), dir)?;
-        *shard.held.lock() = Some(held.clone());
+        shard.held.set(Some(held.clone()));
         Ok(held)
     }
 

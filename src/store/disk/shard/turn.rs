@@ -117,7 +117,7 @@ impl<F: MapFs> Drop for Turn<'_, F> {
             failpoint::at(Step::TurnUnlocked);
         }
         let writer = Writer { active: self.writer.active.take(), checked: self.writer.checked };
-        *self.shard.writer.lock() = Some(writer);
+        self.shard.writer.set(Some(writer));
         self.shard.busy.store(0, Ordering::Release);
     }
 }

@@ -813,7 +813,7 @@ fn a_damaged_record_is_replaced() {
     let shards = shards_on(RealFs, &dir.path(), TINY);
     assert!(matches!(put(&shards, 0, &payload(0, 700)), Ok(Put::New)));
     assert_eq!(count_right(&shards, 1), 1);
-    let verified = shards.verify().unwrap();
+    let verified = shards.verify(|_, _| ()).unwrap();
     assert_eq!((verified.whole, verified.damaged), (1, 0));
     let checksum = |(reason, count)| (reason == Reason::Checksum).then_some(count);
     assert_eq!(shards.root.counters().met().find_map(checksum), Some(1));
