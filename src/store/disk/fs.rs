@@ -94,7 +94,8 @@ pub(crate) trait Fs: Send + Sync + 'static {
     /// Opens a file. Whatever it opens says `stat`: a directory or a FIFO is no error here.
     fn open(&self, at: &Self::Handle, name: &str, access: Access) -> io::Result<Self::Handle>;
     fn stat(&self, file: &Self::Handle) -> io::Result<Stat>;
-    /// Of the name itself, not of what a link there points to.
+    /// Of the name itself, not of what a link there points to. The name may be a path, as far as the caller does not
+    /// mind links on the way.
     fn stat_at(&self, at: &Self::Handle, name: &str) -> io::Result<Stat>;
     /// Reads up to `buffer.len()` bytes; fewer only at the end of the file.
     fn read_at(&self, file: &Self::Handle, buffer: &mut [u8], offset: u64) -> io::Result<usize>;

@@ -89,10 +89,28 @@ impl<F: Fs> Root<F> {
         Some(opened)
     }
 
+    /// Whether the directory that is at the path now has this file in its space, under this name. If so, it is `held`:
+    /// one system call for what could be asked of the directory, the space and the name one by one.
+    ///
+    /// A link on the way does no harm here: the file at its end is one that was judged when it was opened.
+    pub(crate) fn leads_to(
+        &self,
+        held: &Opened<F::Handle>,
+        name: &str,
+        identity: (u64, u64),
+    ) -> bool {
+        let path = format!("{}/{}/{name}", held.name, trust::SPACE);
+        self.fs.stat_at(&held.parent, &path).is_ok_and(|stat| stat.identity() == identity)
+    }
+
     fn is_current(&self, held: &Opened<F::Handle>) -> bool {
-        let identity = |at, name| self.fs.stat_at(at, name).ok().map(|stat| stat.identity());
+        let identity = |at, name: &str| self.fs.stat_at(at, name).ok().map(|stat| stat.identity());
+        if held.space_identity.is_some() {
+            let space = format!("{}/{}", held.name, trust::SPACE);
+            return identity(&held.parent, &space) == held.space_identity;
+        }
         identity(&held.parent, &held.name) == Some(held.root_identity)
-            && identity(&held.root, trust::SPACE) == held.space_identity
+            && identity(&held.root, trust::SPACE).is_none()
     }
 
     /// Counts a failure and gives it back.

@@ -37,7 +37,7 @@ use std::io;
 use super::format::slot::{Fingerprint, Recency};
 use super::format::{CacheId, SegmentId};
 use super::index::Candidate;
-use super::index::find::{Care, Generations, Reading, find};
+use super::index::find::{Absent, Care, Generations, Reading, find};
 use super::large::Found;
 use super::lock::LockFile;
 use super::map::MapFs;
@@ -153,20 +153,20 @@ impl<F: MapFs> Shard<F> {
     }
 
     /// The record of `key`, if it is here.
-    pub(crate) fn get(&self, key: &Key, kind: Kind, care: Care) -> Option<Found> {
+    pub(crate) fn get(&self, key: &Key, kind: Kind, care: Care) -> Result<Found, Absent> {
         let read = |held: &Held<F>, candidate: &Candidate| self.read(held, candidate, key, kind);
         let found = find(self, Fingerprint::of(key, kind), care, read)?;
         if let Some(writer) = found.held.writer() {
             writer.touch(&found.candidate, self.hour());
         }
-        Some(found.value)
+        Ok(found.value)
     }
 
     /// Whether there is an entry of the key's fingerprint; whether it is whole, only
     /// [`get`](Self::get) tells.
     pub(crate) fn contains(&self, key: &Key, kind: Kind) -> bool {
         let read = |_: &Held<F>, _: &Candidate| Reading::Whole(());
-        find(self, Fingerprint::of(key, kind), Care::Quick, read).is_some()
+        find(self, Fingerprint::of(key, kind), Care::Quick, read).is_ok()
     }
 
     /// Calls `visit` for each live entry whose record's header says a key, with its place and use.

@@ -16,7 +16,7 @@ use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use super::format::slot::shard_of;
 use super::format::{CacheId, META, META_LEN, Malformed, Meta, Name};
 use super::fs::Access;
-use super::index::find::Care;
+use super::index::find::{Absent, Care};
 use super::large::{Failure, Lookup, Put, Replace};
 use super::lock::{self, LockFile};
 use super::map::MapFs;
@@ -71,7 +71,7 @@ impl<F: MapFs> Shards<F> {
     pub(crate) fn get(&self, key: &Key, kind: Kind, care: Care) -> Lookup {
         let Some(open) = self.held() else { return Lookup::Miss(Reason::Absent) };
         let mut found = open.of(key).get(key, kind, care);
-        if found.is_none()
+        if found.as_ref().is_err_and(|absent| *absent == Absent::Unsure)
             && care == Care::Thorough
             && let Some(moved) = self.root.moved_on(&open.opened)
             && let Ok(Some(open)) = self.open_in(moved)

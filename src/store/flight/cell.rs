@@ -49,7 +49,8 @@ struct Cell<T> {
 
 #[derive(Debug)]
 enum State<T> {
-    Making,
+    /// With how many followers who wait.
+    Making(usize),
     Done(T),
     Abandoned,
 }
@@ -96,8 +97,11 @@ impl<T> Flights<T> {
         if let Some(cell) = cells.iter().find(|cell| cell.key == *key) {
             return Claim::Follower(Follower { cell: cell.clone() });
         }
-        let cell =
-            Arc::new(Cell { key: *key, state: Mutex::new(State::Making), settled: Condvar::new() });
+        let cell = Arc::new(Cell {
+            key: *key,
+            state: Mutex::new(State::Making(0)),
+            settled: Condvar::new(),
+        });
         cells.push(cell.clone());
         Claim::Leader(Leader { flights: self, shard, cell, value: None, process })
     }
@@ -151,9 +155,11 @@ impl<T> Drop for Leader<'_, T> {
         let outcome = self.value.take().map_or(State::Abandoned, State::Done);
         let mut cells = self.shard.lock();
         cells.retain(|cell| !Arc::ptr_eq(cell, &self.cell));
-        *self.cell.state.lock() = outcome;
+        let before = std::mem::replace(&mut *self.cell.state.lock(), outcome);
         drop(cells);
-        if !planted(faults::SILENT) {
+        // To wake nobody costs a system call.
+        let is_awaited = !matches!(before, State::Making(0));
+        if is_awaited && !planted(faults::SILENT) {
             self.cell.settled.notify_all();
         }
         if planted(faults::REMOVES_TWICE) {
@@ -174,14 +180,13 @@ impl<T: Clone> Follower<T> {
         let deadline = sync::now() + limit;
         let mut state = self.cell.state.lock();
         loop {
-            match &*state {
+            let left = deadline.saturating_duration_since(sync::now());
+            match &mut *state {
                 State::Done(value) => return Waited::Value(value.clone()),
                 State::Abandoned => return Waited::Abandoned,
-                State::Making => {}
-            }
-            let left = deadline.saturating_duration_since(sync::now());
-            if left.is_zero() {
-                return Waited::TimedOut;
+                State::Making(_) if left.is_zero() => return Waited::TimedOut,
+                // Once more for each time that it is woken for nothing: what counts is that it is not 0.
+                State::Making(waiters) => *waiters += 1,
             }
             (state, _) = self.cell.settled.wait_timeout(state, left);
         }

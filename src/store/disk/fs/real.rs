@@ -4,6 +4,8 @@
 //! Interrupted calls are repeated, short reads and writes continued. Nothing here keeps state: a
 //! [`RealFs`] is a name for the kernel.
 
+mod process;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -220,7 +222,7 @@ impl Fs for RealFs {
     }
 
     fn process(&self) -> u32 {
-        rustix::process::getpid().as_raw_pid().cast_unsigned()
+        process::id()
     }
 
     fn boot_id(&self) -> [u8; 16] {

@@ -14,7 +14,8 @@
 //!
 //! Whether it moved, a word of the index tells without a system call: a writer retires a generation
 //! before `CURRENT` names the next ([`Index::retire`]). What that word cannot tell is that someone
-//! removed the directory by hand, or that this process's mapping went stale; asking `CURRENT` can.
+//! removed the directory by hand, or that this process's mapping went stale; the index's name can:
+//! the file that is mapped has it, or `CURRENT` is asked.
 
 use std::ops::Deref;
 
@@ -36,8 +37,20 @@ pub(crate) trait Generations {
     fn held(&self) -> Option<Self::Held>;
     /// The generation that `CURRENT` names now.
     fn current(&self) -> Option<Self::Held>;
+    /// Whether the file that is mapped is the one that has the generation's name, in the directory that is at the
+    /// path now: then its words are everybody's.
+    fn has_its_name(&self, held: &Self::Held) -> bool;
     /// Takes out an entry that leads nowhere. Does nothing where the index may not be written.
     fn kill(&self, held: &Self::Held, candidate: &Candidate);
+}
+
+/// Why an entry was not found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// The generation that is in use in the directory at the path says so.
+    Certain,
+    /// The generation that this process has open says so, or none could be opened.
+    Unsure,
 }
 
 /// When a look that found nothing is believed.
@@ -45,7 +58,7 @@ pub(crate) trait Generations {
 pub(crate) enum Care {
     /// When the generation says that it is in use: no system call.
     Quick,
-    /// When `CURRENT` says so: before something dear is done because of the miss.
+    /// When the files say so too: before something dear is done because of the miss. One system call.
     Thorough,
 }
 
@@ -78,10 +91,10 @@ pub(crate) fn find<G: Generations, T>(
     fingerprint: Fingerprint,
     care: Care,
     mut read: impl FnMut(&G::Held, &Candidate) -> Reading<T>,
-) -> Option<Found<G::Held, T>> {
+) -> Result<Found<G::Held, T>, Absent> {
     let mut held = match generations.held() {
         Some(held) if held.in_use() => held,
-        _ => generations.current()?,
+        _ => generations.current().ok_or(Absent::Unsure)?,
     };
     let mut suspects: Vec<Candidate> = Vec::new();
     for _ in 0..ROUNDS {
@@ -92,7 +105,7 @@ pub(crate) fn find<G: Generations, T>(
         let others: Vec<Candidate> = candidates.collect();
         for candidate in others.into_iter().rev().chain(first) {
             match read(&held, &candidate) {
-                Reading::Whole(value) => return Some(Found { held, candidate, value }),
+                Reading::Whole(value) => return Ok(Found { held, candidate, value }),
                 Reading::Other => {}
                 Reading::Damaged => generations.kill(&held, &candidate),
                 // What was moved is gone from its old place only; what is gone twice leads nowhere.
@@ -102,20 +115,24 @@ pub(crate) fn find<G: Generations, T>(
                 Reading::Gone => gone.push(candidate),
             }
         }
-        if care == Care::Quick && gone.is_empty() && held.in_use() {
-            return None;
+        if gone.is_empty() {
+            let named = care == Care::Thorough && generations.has_its_name(&held);
+            // Asked last: if it is in use now, nobody could have published elsewhere before.
+            if (named || care == Care::Quick) && held.in_use() {
+                return Err(if named { Absent::Certain } else { Absent::Unsure });
+            }
         }
-        let current = generations.current()?;
+        let current = generations.current().ok_or(Absent::Unsure)?;
         if current.header() != held.header() {
             held = current;
             suspects.clear();
         } else if gone.is_empty() {
-            return None;
+            return Err(Absent::Unsure);
         } else {
             suspects = gone;
         }
     }
-    None
+    Err(Absent::Unsure)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -137,14 +154,16 @@ mod tests {
         generations: Vec<Arc<Index<Array>>>,
         current: Cell<usize>,
         asked: Cell<usize>,
+        /// Whether the index that is held has its name.
+        named: Cell<bool>,
         read_only: bool,
     }
 
     impl Process {
         fn new(generations: usize) -> Self {
             let generations = (0..generations as u64).map(|n| Arc::new(index(n))).collect();
-            let (current, asked) = (Cell::new(0), Cell::new(0));
-            Process { generations, current, asked, read_only: false }
+            let (current, asked, named) = (Cell::new(0), Cell::new(0), Cell::new(true));
+            Process { generations, current, asked, named, read_only: false }
         }
 
         fn put(&self, generation: usize, segment: u64) -> Candidate {
@@ -161,7 +180,7 @@ mod tests {
                 reads.borrow_mut().push(segment);
                 read(segment)
             });
-            (reads.into_inner(), found.map(|found| found.candidate.location.segment.0))
+            (reads.into_inner(), found.ok().map(|found| found.candidate.location.segment.0))
         }
     }
 
@@ -184,6 +203,10 @@ mod tests {
 
         fn held(&self) -> Option<Self::Held> {
             self.generations.get(self.current.get()).cloned()
+        }
+
+        fn has_its_name(&self, _: &Self::Held) -> bool {
+            self.named.get()
         }
 
         fn current(&self) -> Option<Self::Held> {
@@ -253,18 +276,25 @@ mod tests {
         assert_eq!(process.generations[0].counts().dead, 0, "it was only moved");
     }
 
-    /// Mutant: `Care` ignored, either way.
+    /// Mutants: `Care` ignored, either way; a generation without its name believed; one believed that is not in use.
     #[test]
-    fn only_a_thorough_miss_asks_current() {
+    fn a_thorough_miss_asks_whether_the_index_has_its_name() {
         let process = Process::new(1);
         let miss = |care| {
             let read = |_: &_, _: &Candidate| Reading::<()>::Other;
-            assert!(find(&process, Fingerprint::from_bits(KEY), care, read).is_none());
-            process.asked.take()
+            let absent = find(&process, Fingerprint::from_bits(KEY), care, read).unwrap_err();
+            (absent, process.asked.take())
         };
-        assert_eq!((miss(Care::Quick), miss(Care::Thorough)), (0, 1));
+        assert_eq!(miss(Care::Quick), (Absent::Unsure, 0));
+        assert_eq!(miss(Care::Thorough), (Absent::Certain, 0));
+        process.named.set(false);
+        assert_eq!(miss(Care::Quick), (Absent::Unsure, 0));
+        assert_eq!(miss(Care::Thorough), (Absent::Unsure, 1));
+        process.named.set(true);
         process.generations[0].retire();
-        assert_eq!(miss(Care::Quick), 2, "before it looks, and before it believes");
+        for care in [Care::Quick, Care::Thorough] {
+            assert_eq!(miss(care), (Absent::Unsure, 2), "before it looks, and before it believes");
+        }
     }
 
     #[test]

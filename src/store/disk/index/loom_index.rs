@@ -216,7 +216,7 @@ impl Process {
 
     fn get(&self, care: Care, key: Fingerprint, segments: &Segments) -> Option<u64> {
         let read = |_: &Held, candidate: &Candidate| segments.read(candidate.location);
-        find(self, key, care, read).map(|found| found.value)
+        find(self, key, care, read).ok().map(|found| found.value)
     }
 }
 
@@ -231,6 +231,11 @@ impl Generations for Process {
     fn current(&self) -> Option<Held> {
         let n = if self.asks_current { self.current.load(Acquire) as usize } else { 0 };
         Some(Held(Arc::new(self.generations[n].clone())))
+    }
+
+    /// An index keeps its name until the next one is named, and a while longer.
+    fn has_its_name(&self, _: &Held) -> bool {
+        true
     }
 
     fn kill(&self, held: &Held, candidate: &Candidate) {

@@ -118,6 +118,12 @@ impl<F: MapFs> Generations for Shard<F> {
         None
     }
 
+    fn has_its_name(&self, held: &Held<F>) -> bool {
+        let name = format!("{}/{}", self.folder, Name::index(held.header().generation));
+        let Place { device, inode, .. } = held.place();
+        self.root.leads_to(&self.opened, &name, (device, inode))
+    }
+
     fn kill(&self, held: &Held<F>, candidate: &Candidate) {
         if let Some(writer) = held.writer() {
             writer.kill(candidate);

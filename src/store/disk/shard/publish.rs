@@ -187,10 +187,14 @@ impl<F: MapFs> Turn<'_, F> {
     ) -> Result<Option<&mut Active<F::Handle>>, Unwritten> {
         let shard = self.shard;
         let fs = shard.fs();
+        // Once a turn: it is unlinked by a hand only while the turn lasts.
         let is_there = match &self.writer.active {
-            Some(active) if active.id == id => fs.stat(&active.file)?.links > 0,
+            Some(active) if active.id == id => {
+                self.seen == Some(id) || fs.stat(&active.file)?.links > 0
+            }
             _ => false,
         };
+        self.seen = Some(id);
         if !is_there {
             self.writer.active = None;
             let Ok((file, stat)) = shard.open_file(held.dir(), &id.to_string(), Access::Write)

@@ -52,6 +52,8 @@ pub(super) struct Active<H> {
 pub(crate) struct Turn<'a, F: MapFs> {
     pub(super) shard: &'a Shard<F>,
     pub(super) writer: Writer<F>,
+    /// The segment that was found to have its name in this turn.
+    pub(super) seen: Option<SegmentId>,
     lock: Option<Guard<F>>,
 }
 
@@ -75,7 +77,7 @@ impl<F: MapFs> Shard<F> {
                 // From here on, dropping it makes room for the next.
                 let writer = self.writer.lock_soon().and_then(|mut writer| writer.take());
                 let writer = writer.unwrap_or(Writer { active: None, checked: None });
-                let mut turn = Turn { shard: self, writer, lock: None };
+                let mut turn = Turn { shard: self, writer, seen: None, lock: None };
                 failpoint::at(Step::TurnBegun);
                 turn.lock = self.lock.try_lock().map_err(Unwritten::Io)?;
                 if turn.lock.is_some() || planted(NO_LOCK) {
@@ -128,7 +130,7 @@ impl<F: MapFs> Turn<'_, F> {
         let fits = |held: &Held<F>| {
             // In use under the lock is the newest: a generation is retired before the next is
             // named.
-            held.in_use() && held.writer().is_some() && self.has_its_name(held)
+            held.in_use() && held.writer().is_some() && self.shard.has_its_name(held)
         };
         if let Some(held) = self.shard.held().filter(|held| fits(held)) {
             return Ok(held);
@@ -144,13 +146,6 @@ impl<F: MapFs> Turn<'_, F> {
     /// Whether the shard was never written.
     pub(super) fn is_unborn(&self) -> bool {
         matches!(self.shard.open_folder(), Err(Reason::Absent))
-    }
-
-    fn has_its_name(&self, held: &Held<F>) -> bool {
-        let name = Name::index(held.header().generation);
-        let place = held.place();
-        let stat = self.shard.fs().stat_at(held.dir(), &name);
-        stat.is_ok_and(|stat| stat.identity() == (place.device, place.inode))
     }
 
     /// Makes a file under a temporary name and gives it `name` when `fill` has filled it.

@@ -358,7 +358,7 @@ impl Machine {
             Op::Open { at, name, access } => self.open(pid, *at, name, *access),
             Op::Stat(fd) => Ok(Reply::Stat(self.stat(self.file(pid, *fd)?.inode))),
             Op::StatAt { at, name } => {
-                let directory = self.directory(pid, *at)?;
+                let (directory, name) = self.descend(pid, *at, name, Errno::LOOP)?;
                 let inode = self.look_up(pid, directory, name)?;
                 Ok(Reply::Stat(self.stat(inode)))
             }
@@ -505,8 +505,7 @@ impl Machine {
                 list.extend([(Object::Data(inode(fd)), false), (Object::Meta(inode(fd)), false)]);
             }
             Op::StatAt { at, name } => {
-                list.push((name_of(inode(at), name), false));
-                if let Some(found) = self.entry(inode(at), name) {
+                if let Some(found) = self.looked_up(inode(at), name, &mut list) {
                     list.extend([(Object::Data(found), false), (Object::Meta(found), false)]);
                 }
             }
