@@ -1,65 +1,39 @@
 //! The bodies of the fuzz targets, one function each; `fuzz/` has the thin shells around them.
 //!
-//! A body takes arbitrary bytes and panics where a promise breaks. They are ordinary functions, so that the
-//! tests run them over the seeds without a fuzzer.
+//! ```text
+//!   input ──► valid files ──► bent as the input says ──► sealed again, or not ──► opened and used
+//!                                                         (so that what lies behind a checksum is reached)
+//! ```
+//!
+//! A body takes arbitrary bytes and panics where a promise breaks: any bytes in any file are a miss or a rebuild, and
+//! what is found is what was put. They are ordinary functions, so that the tests run them over the seeds, and over a
+//! fixed stream of inputs, where no fuzzer is.
+//!
+//! | target | what is bent |
+//! |---|---|
+//! | [`record`] | one record |
+//! | [`segment`] | a segment that is scanned, and the other files of fixed length |
+//! | [`index`] | the words of an index, which is then filled, moved in and rebuilt |
+//! | [`shard`] | the files of a whole cache directory, in which eight keys are then put and got |
+//! | `artifact` (feature `jit`) | the artifact of a function, and its relocations |
+//!
+//! A panic here is a finding; with [`planted`](crate::race::planted) faults, it is the proof that one would be found.
 
-use crate::key::Key;
-use crate::store::disk::record::{self, Kind, Meta};
+#[cfg(feature = "jit")]
+mod artifact;
+mod forge;
+mod index;
+mod input;
+mod record;
+mod segment;
+mod shard;
 
-/// A record made of the input's bytes, then bent as the input says: it is a miss, or it is exactly what
-/// was encoded.
-///
-/// The input is `mode, key byte, meta length, bytes...`. Even modes parse the bytes as they are; odd ones
-/// encode a valid record of them first and then apply the edits at the input's end, so that the checks
-/// behind the magic number are reached too.
-pub fn record(input: &[u8]) {
-    let [mode, tag, cut, rest @ ..] = input else { return };
-    let key = Key::from_bytes([*tag; 32]);
-    if mode % 2 == 0 {
-        if let Ok((found, kind, layout)) = record::parse_any(rest) {
-            let same = record::parse(rest, &found, kind).expect("parses again by its own key");
-            assert_eq!(same, layout);
-            let _ = record::decode_meta(&rest[layout.meta.clone()]);
-            let _ = &rest[layout.payload];
-        }
-        return;
-    }
-    let (label, payload) = rest.split_at(usize::from(*cut).min(rest.len()));
-    let meta = Meta { label: String::from_utf8_lossy(label).into_owned(), ..Meta::default() };
-    let whole = record::encode(&key, Kind::Artifact, &meta, payload);
-    let mut bent = whole.clone();
-    for edit in rest.rchunks_exact(4).take(usize::from(mode >> 4)) {
-        let at = usize::from(u16::from_le_bytes([edit[0], edit[1]])) % bent.len();
-        match edit[2] % 3 {
-            0 => bent[at] ^= edit[3],
-            1 => bent.truncate(at.max(1)),
-            _ => bent.extend_from_slice(edit),
-        }
-    }
-    match record::parse(&bent, &key, Kind::Artifact) {
-        Ok(layout) => {
-            assert_eq!(bent[..layout.total], whole[..], "a bent record parsed");
-            assert_eq!(&bent[layout.payload], payload);
-            assert_eq!(record::decode_meta(&bent[layout.meta]), meta);
-        }
-        Err(_) => {
-            assert_ne!(bent.get(..whole.len()), Some(&whole[..]), "a whole record was refused")
-        }
-    }
-}
+#[cfg(feature = "jit")]
+pub use artifact::artifact;
+pub use index::index;
+pub use record::record;
+pub use segment::segment;
+pub use shard::shard;
 
 #[cfg(test)]
-mod tests {
-    /// The bodies hold on a fixed stream of inputs, so that they are run where no fuzzer is.
-    #[test]
-    fn bodies_hold_without_a_fuzzer() {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(b"fuzzing");
-        let mut stream = hasher.finalize_xof();
-        let mut input = [0; 600];
-        for length in (0..600).chain(0..600) {
-            stream.fill(&mut input[..length]);
-            super::record(&input[..length]);
-        }
-    }
-}
+mod tests;

@@ -37,7 +37,7 @@ pub mod cli;
 pub mod code;
 pub mod config;
 pub mod error;
-#[cfg(feature = "fuzzing")]
+#[cfg(all(any(test, feature = "fuzzing"), not(any(loom, shuttle))))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod key;

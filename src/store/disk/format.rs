@@ -232,7 +232,7 @@ impl fmt::Display for SegmentId {
 }
 
 /// Digests the bytes before the last eight of a file's or a header's into those.
-fn seal(bytes: &mut [u8]) {
+pub(crate) fn seal(bytes: &mut [u8]) {
     let end = bytes.len() - 8;
     let digest = digest(&bytes[..end]);
     bytes[end..].copy_from_slice(&digest.to_le_bytes());

@@ -88,6 +88,12 @@ impl<W: Words> Index<W> {
         &self.header
     }
 
+    /// What it is written over.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn words(&self) -> &W {
+        &self.words
+    }
+
     /// Whether no newer generation was published: then this one has all entries.
     pub(crate) fn in_use(&self) -> bool {
         self.words.load(STATE) == IN_USE

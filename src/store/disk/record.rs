@@ -147,9 +147,15 @@ pub(crate) fn encode(key: &Key, kind: Kind, meta: &Meta, payload: &[u8]) -> Vec<
     bytes[payload_at].copy_from_slice(payload);
     bytes[total - 24..total - 20].copy_from_slice(&length(total));
     bytes[total - 20..total - 16].copy_from_slice(&END_MAGIC);
-    let checksum = checksum(&bytes);
-    bytes[total - CHECKSUM..].copy_from_slice(&checksum);
+    seal(&mut bytes);
     bytes
+}
+
+/// Writes the checksum of a whole record to its end.
+pub(crate) fn seal(record: &mut [u8]) {
+    let checksum = checksum(record);
+    let at = record.len() - CHECKSUM;
+    record[at..].copy_from_slice(&checksum);
 }
 
 /// Checks that `bytes` begin with a whole record of this key and kind, and says where its parts lie.

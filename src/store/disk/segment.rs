@@ -44,7 +44,7 @@ pub(crate) struct Scan<'a> {
     hashed: usize,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 impl Scan<'_> {
     /// Where the last whole record so far ended: the segment's tail, once the scan is done.
     pub(crate) fn end(&self) -> usize {

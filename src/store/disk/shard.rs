@@ -16,6 +16,7 @@
 //! | `publish` | one record more |
 //! | `rebuild` | one generation more, from the last one or from the segments |
 //! | `evict` | one segment less |
+//! | `pack` | a few segments in less room |
 //! | `survey` | what lies in the directory |
 //! | `trusted` | opening only what nobody else could have planted |
 //!
@@ -24,6 +25,7 @@
 
 mod evict;
 mod generation;
+mod pack;
 mod publish;
 mod read;
 mod rebuild;

@@ -173,8 +173,8 @@ impl<F: MapFs> Shards<F> {
     /// not used for so many hours.
     pub(crate) fn prune(&self, max_size: u64, unused_hours: Option<u32>) -> Result<(), Failure> {
         self.write("pruning", |open| {
-            let limit = Sizing::of(max_size, open.shard_bits).limit;
-            open.shards.iter().try_for_each(|shard| shard.turn()?.prune(limit, unused_hours))
+            let sizing = Sizing::of(max_size, open.shard_bits);
+            open.shards.iter().try_for_each(|shard| shard.turn()?.prune(&sizing, unused_hours))
         })
     }
 

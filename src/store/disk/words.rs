@@ -84,10 +84,10 @@ impl<W: WordsMut> WordsMut for Arc<W> {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use array::Array;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 mod array {
     use super::{Words, WordsMut};
     use crate::sync::{AtomicU64, Ordering, fence};

@@ -155,7 +155,8 @@ impl Tail {
     }
 }
 
-fn checksum(words: &[u64; FIXED_WORDS]) -> u64 {
+/// The word that seals the words before it.
+pub(crate) fn checksum(words: &[u64; FIXED_WORDS]) -> u64 {
     let mut bytes = [0; 8 * (FIXED_WORDS - 1)];
     for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());

@@ -21,6 +21,7 @@ use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
 use crate::store::disk::record;
 use crate::store::disk::segment::victim::Census;
+use crate::store::disk::sizing::Sizing;
 use crate::store::disk::usage::Verified;
 use crate::store::failpoint::{self, Step};
 
@@ -31,9 +32,12 @@ const NO_LIMIT: Fault = Fault("nothing is ever evicted");
 const UNUSED_HOURS: u32 = 14 * 24;
 
 impl<F: MapFs> Turn<'_, F> {
-    /// Keeps the shard within `limit` bytes and without entries that were not used for
-    /// `unused_hours`.
-    pub(crate) fn prune(&mut self, limit: u64, unused_hours: Option<u32>) -> Result<(), Unwritten> {
+    /// Keeps the shard within the limit of `sizing` and without entries that were not used for `unused_hours`.
+    pub(crate) fn prune(
+        &mut self,
+        sizing: &Sizing,
+        unused_hours: Option<u32>,
+    ) -> Result<(), Unwritten> {
         if self.is_unborn() {
             return Ok(());
         }
@@ -47,11 +51,27 @@ impl<F: MapFs> Turn<'_, F> {
                 }
             }
         }
+        let survey = self.survey(held.dir())?;
+        self.evict_down_to(&held, survey, u64::MAX)?;
+        let survey = self.survey(held.dir())?;
+        if survey.occupied <= sizing.limit {
+            return Ok(());
+        }
         // The segment that is being filled is no exception.
         writer.set_tail(None);
         self.writer.active = None;
+        if !self.is_packed_to(sizing.limit) {
+            return self.evict_down_to(&held, survey, sizing.limit);
+        }
+        // There is room for what is written, within what a full shard may occupy.
+        let most = self.shard.sizing.limit + self.shard.sizing.segment;
+        self.evict_down_to(&held, survey, most.saturating_sub(sizing.limit))?;
         let survey = self.survey(held.dir())?;
-        self.evict_down_to(&held, survey, limit)
+        match self.pack(&held, &survey, sizing) {
+            // The less there is room for on the disk, the more is to go.
+            Err(_) => self.evict_down_to(&held, survey, sizing.limit),
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Reads every record, and takes out those that are not what they should be.
@@ -186,7 +206,7 @@ impl<F: MapFs> Turn<'_, F> {
     }
 
     /// The bytes of an entry, if they are a whole record of its fingerprint.
-    fn whole(&self, held: &Held<F>, candidate: &Candidate) -> Result<Vec<u8>, Reason> {
+    pub(super) fn whole(&self, held: &Held<F>, candidate: &Candidate) -> Result<Vec<u8>, Reason> {
         let bytes = self.shard.read_by_name(held, candidate.location)?;
         let (key, kind, layout) = record::parse_any(&bytes)?;
         let is_its =

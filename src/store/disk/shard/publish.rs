@@ -294,7 +294,7 @@ impl<F: MapFs> Turn<'_, F> {
         Ok((held, location))
     }
 
-    fn segment_header(&self, id: SegmentId) -> SegmentHeader {
+    pub(super) fn segment_header(&self, id: SegmentId) -> SegmentHeader {
         let Shard { cache, number, boot, .. } = *self.shard;
         SegmentHeader { cache, shard: number, id, boot }
     }

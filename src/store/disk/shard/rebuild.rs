@@ -15,7 +15,7 @@ use super::turn::Turn;
 use crate::race::{Fault, planted};
 use crate::store::disk::format::header::{IndexHeader, Place};
 use crate::store::disk::format::slot::{Fingerprint, Location, Recency};
-use crate::store::disk::format::{CURRENT_LEN, Name, SegmentHeader, SegmentId};
+use crate::store::disk::format::{CURRENT_LEN, MAX_ID, Name, SegmentHeader, SegmentId};
 use crate::store::disk::fs::Access;
 use crate::store::disk::index::Index;
 use crate::store::disk::index::rebuild::Append;
@@ -33,6 +33,9 @@ const REUSED: Fault = Fault("the id of a segment that is gone is given again");
 
 /// The longest segment: of one record, with room for its header and to bring its payload to a page.
 const MAX_SEGMENT: u64 = MAX_RECORD as u64 + 8192;
+
+/// No index lacks so many of the latest segment ids.
+const SKIPPED: u64 = 1 << 16;
 
 /// An entry as it is found in a segment.
 type Scanned = (Fingerprint, Location, Recency);
@@ -73,15 +76,23 @@ impl<F: MapFs> Turn<'_, F> {
             let log2_slots = shard.sizing.log2_for(old.recount().live());
             return self.rebuild(&old, log2_slots);
         }
-        let mut entries = Vec::new();
+        let (mut entries, mut last) = (Vec::new(), 0);
         for (id, _) in &survey.segments {
             match self.scan(&dir, *id) {
-                Ok(scanned) => entries.extend(scanned),
+                Ok(scanned) => {
+                    entries.extend(scanned);
+                    last = id.0;
+                }
                 Err(reason) => {
                     shard.root.failed(reason, "scanning a segment");
                     // What cannot be read now may be read another time.
-                    if reason.is_damage() || reason == Reason::TooLong {
+                    let is_lasting = reason.is_damage() || reason == Reason::TooLong;
+                    if is_lasting {
                         self.remove_file(&dir, &id.to_string());
+                    }
+                    // As in `next_id`, a stray name is not counted on from.
+                    if !is_lasting || id.0 <= last + SKIPPED {
+                        last = id.0;
                     }
                 }
             }
@@ -89,9 +100,8 @@ impl<F: MapFs> Turn<'_, F> {
         failpoint::at(Step::SegmentsScanned);
         let most = usize::try_from(shard.sizing.most_live()).unwrap_or(usize::MAX);
         let latest = entries.split_off(entries.len().saturating_sub(most));
-        let next = survey.segments.last().map_or(1, |(id, _)| id.0 + 1);
         let lowest = latest.iter().map(|(_, location, _)| location.segment.0).min();
-        let base = SegmentId(lowest.unwrap_or(next) - 1);
+        let base = SegmentId(lowest.map_or(last, |lowest| lowest - 1));
         let log2_slots = shard.sizing.log2_for(latest.len() as u64);
         self.replace(dir, &survey, log2_slots, base, |new| {
             for (fingerprint, location, recency) in latest {
@@ -122,10 +132,13 @@ impl<F: MapFs> Turn<'_, F> {
     /// An id that no segment of this shard ever had.
     pub(super) fn next_id(&self, held: &Held<F>, survey: &Survey) -> SegmentId {
         let entries = held.entries().map(|(candidate, _)| candidate.location.segment);
-        let named = survey.segments.iter().map(|(id, _)| *id);
         let tail = held.tail().map(|tail| tail.segment);
-        let last = entries.chain(named).chain(tail).fold(held.last(), SegmentId::max);
-        SegmentId(last.0 + 1)
+        let known = entries.chain(tail).fold(held.last(), SegmentId::max);
+        // What an index forgot in a power cut is not much. To count on from a stray name far above would put the
+        // segments that there are out of the index's reach; nothing is alive under it, so it goes with the next eviction.
+        let named =
+            survey.segments.iter().map(|(id, _)| *id).filter(|id| id.0 <= known.0 + SKIPPED);
+        SegmentId(named.fold(known, SegmentId::max).0 + 1)
     }
 
     /// Remembers that `id` is given to a segment, before there is a file of its name.
@@ -136,7 +149,7 @@ impl<F: MapFs> Turn<'_, F> {
     }
 
     /// Makes a generation, fills it, names it, and removes the older ones.
-    fn replace(
+    pub(super) fn replace(
         &mut self,
         dir: F::Handle,
         survey: &Survey,
@@ -147,7 +160,11 @@ impl<F: MapFs> Turn<'_, F> {
         let shard = self.shard;
         let fs = shard.fs();
         let named = shard.read_current().map_or(0, |current| current.generation);
-        let generation = survey.generations.last().map_or(0, |last| *last).max(named) + 1;
+        let newest = survey.generations.last().map_or(0, |last| *last).max(named);
+        // A stray name may be the highest that there is.
+        let is_free = |n: &u64| *n != named && !survey.generations.contains(n);
+        let next = (newest + 1..MAX_ID).next().or_else(|| (1..MAX_ID).find(is_free));
+        let generation = next.ok_or(Reason::Other)?;
         let length = IndexHeader::file_length(log2_slots);
         let salt = u128::from_le_bytes(fs.random());
         let (_, (index, map)) = self.make_file(&dir, length, &Name::index(generation), |file| {
