@@ -40,7 +40,7 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("newfstatat", &["EIO", "ESTALE"]),
     ("statx", &["EIO", "ESTALE"]),
     ("fstatfs", &["EIO", "ESTALE"]),
-    ("getdents64", &["EIO", "ESTALE"]),
+    ("getdents64", &["EIO", "ESTALE", "EINTR"]),
     ("utimensat", &["EIO"]),
 ];
 /// How many of the calls of one name are made to fail.

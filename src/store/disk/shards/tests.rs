@@ -917,6 +917,8 @@ fn a_turn_ends_after_its_lock() {
     });
     fill(&shards, 11, 12);
     assert_eq!(checked.load(Ordering::Relaxed), 1);
+    // The plan has the shards, and they have the plan.
+    fs.heal();
 }
 
 mod model {
