@@ -210,6 +210,14 @@ impl Handles {
         self.0.lock().map_or(0, |tables| tables.batches.len())
     }
 
+    /// Locks the tables as a thread of another process has done that was forked.
+    #[cfg(test)]
+    pub(crate) fn leave_locked(&self) -> impl Drop + '_ {
+        let guard = self.0.lock();
+        self.0.pretend_held_by(u32::MAX);
+        guard.expect("nobody else has it")
+    }
+
     fn forget(&self, batch: &Batch) {
         let Some(mut tables) = self.0.lock() else { return };
         for entry in &batch.entries {
