@@ -14,7 +14,8 @@
 //! | `worker` | what a process does with the store |
 //! | `payload` | what is cached, and whether it is right |
 //! | `history` | what a thread saw |
-//! | `board` | where every thread is, and where it shall die |
+//! | `board` | where every thread is, what it does, and where it shall die |
+//! | `process` | what the kernel tells of one that does not answer |
 //! | `chaos` | who is killed, stopped, damaged, and when |
 //! | `run` | a run from begin to end |
 //! | `check` | what must not have happened |
@@ -28,6 +29,7 @@ mod chaos;
 mod check;
 mod history;
 mod payload;
+mod process;
 mod report;
 mod run;
 mod summary;
@@ -41,6 +43,8 @@ use clap::{Parser, ValueEnum};
 use crate::config::parse_size;
 
 /// Many processes on one cache directory, killed, stopped and lied to; what they saw is checked afterwards.
+///
+/// It ends some 20 seconds after its time at the latest: a worker that does not answer is told of, and killed.
 ///
 /// Exits with 0 if no invariant was broken and, with --kill in a run of 100 seconds or more, every step of the
 /// protocol was met by a kill; with 1 otherwise.

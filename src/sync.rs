@@ -13,6 +13,8 @@
 
 #![allow(unused_imports, reason = "not every build uses every primitive")]
 
+pub(crate) mod fork;
+
 #[cfg(loom)]
 pub(crate) use loom::{
     sync::{
@@ -55,7 +57,8 @@ pub(crate) use shuttle::thread_local;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::thread_local;
 
-/// Set once and read ever after: the same in every build, neither loom nor shuttle looks into it.
+/// Set once and read ever after: the same in every build, neither loom nor shuttle looks into it. Where a process may be
+/// forked while it is being set: [`fork::SetOnce`].
 pub(crate) use std::sync::OnceLock;
 
 use std::sync::{PoisonError, TryLockError};
@@ -77,6 +80,15 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Locks it, unless somebody has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// Locks it, unless somebody has it for longer than it takes to take or replace what is in it: `None` then, and the
     /// caller goes on without. In a forked child that may be a thread that only the parent has, for whom the child would
     /// wait for ever.
@@ -84,11 +96,10 @@ impl<T> Mutex<T> {
         const SPINS: usize = 200;
         const SLEEPS: usize = 20;
         for n in 0..SPINS + SLEEPS {
-            match self.0.try_lock() {
-                Ok(guard) => return Some(guard),
-                Err(TryLockError::Poisoned(guard)) => return Some(guard.into_inner()),
-                Err(TryLockError::WouldBlock) if n < SPINS => std::hint::spin_loop(),
-                Err(TryLockError::WouldBlock) => sleep(Duration::from_micros(50)),
+            match self.try_lock() {
+                Some(guard) => return Some(guard),
+                None if n < SPINS => std::hint::spin_loop(),
+                None => sleep(Duration::from_micros(50)),
             }
         }
         None

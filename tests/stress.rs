@@ -95,3 +95,18 @@ fn a_lost_generation_is_found() {
 fn a_limit_that_is_not_kept_is_found() {
     finds("nothing is ever evicted", &["I13"], "--seconds 6");
 }
+
+#[test]
+fn a_worker_that_does_not_answer_is_told_of() {
+    let (code, summary) = run("a worker does not answer", "--seconds 2", 1);
+    assert_eq!(code, Some(1));
+    let told = summary["violations"].to_string();
+    assert!(told.contains("does not answer; thread 0 has been getting"), "{told}");
+}
+
+#[test]
+fn a_child_that_does_not_end_is_told_of() {
+    // The worker that waits for it tells, or the tool if that worker was killed.
+    finds("a forked child does not end", &["I17"], "--seconds 6");
+    finds("a forked child does not end", &["I17"], "--seconds 6 --kill");
+}

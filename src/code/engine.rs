@@ -333,3 +333,56 @@ fn add_trampolines(program: &mut Program, target: &Target) -> Vec<usize> {
     program.functions.append(&mut added);
     trampolines
 }
+
+#[cfg(test)]
+mod tests {
+    use cranelift_codegen::ir::{
+        AbiParam, Function, InstBuilder, Signature, UserFuncName, types::I32,
+    };
+    use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+
+    use super::*;
+    use crate::config::Config;
+
+    /// A program of one function, which adds one.
+    fn next(target: &Target) -> Program {
+        let mut signature = Signature::new(target.isa().default_call_conv());
+        signature.params.push(AbiParam::new(I32));
+        signature.returns.push(AbiParam::new(I32));
+        let mut clif = Function::with_name_signature(UserFuncName::default(), signature);
+        let mut context = FunctionBuilderContext::new();
+        let mut builder = FunctionBuilder::new(&mut clif, &mut context);
+        let block = builder.create_block();
+        builder.append_block_params_for_function_params(block);
+        builder.switch_to_block(block);
+        builder.seal_block(block);
+        let x = builder.block_params(block)[0];
+        let next = builder.ins().iadd_imm_s(x, 1);
+        builder.ins().return_(&[next]);
+        builder.finalize(target.isa().frontend_config());
+        let mut program = Program::new();
+        program.define("next", clif).unwrap();
+        program
+    }
+
+    /// I17. In a child that was forked while another thread was at the tables of loaded code. Mutant: `Mutex` in place of
+    /// `OwnMutex`; the test does not end.
+    #[test]
+    fn tables_that_a_fork_left_locked_are_not_waited_for() {
+        let engine = Engine::new(Store::open(Config::default()), Target::host().unwrap());
+        let load = || engine.load(next(engine.target())).unwrap();
+        let before = load();
+        let left = engine.0.handles.leave_locked();
+        let behind = load();
+        for loaded in [&before, &behind] {
+            // SAFETY: that is its signature; it has no effects; `loaded` lives on.
+            let next =
+                unsafe { loaded.function("next").unwrap().typed::<extern "C" fn(i32) -> i32>() };
+            assert_eq!(next(41), 42);
+        }
+        assert_eq!(engine.find_trap(before.function("next").unwrap().address().addr()), None);
+        drop((before, behind));
+        drop(left);
+        assert_eq!(load().function("next").unwrap().name(), "next");
+    }
+}

@@ -18,7 +18,8 @@ use cranelift_codegen::ir::{Signature, TrapCode};
 use super::artifact::find_trap;
 use super::exec::Executable;
 use crate::key::{Key, KeyMap};
-use crate::sync::{Arc, Mutex, Weak};
+use crate::sync::fork::OwnMutex;
+use crate::sync::{Arc, Weak};
 
 /// A function that is loaded and can be called, as long as this handle or a clone of it lives.
 #[derive(Clone)]
@@ -142,8 +143,11 @@ impl fmt::Debug for Batch {
 }
 
 /// The loaded code of an engine, by link key and by address. It keeps nothing alive.
+///
+/// In a child that was forked while another thread was at it, code is loaded as if none were, and traps are not told by
+/// name.
 #[derive(Default)]
-pub(crate) struct Handles(Mutex<Tables>);
+pub(crate) struct Handles(OwnMutex<Tables>);
 
 #[derive(Default)]
 struct Tables {
@@ -157,7 +161,7 @@ struct Tables {
 impl Handles {
     /// The live function under each of these keys.
     pub(crate) fn get_many(&self, keys: &[Key]) -> Vec<Option<Function>> {
-        let tables = self.0.lock();
+        let Some(tables) = self.0.lock() else { return vec![None; keys.len()] };
         let get = |key| {
             let (batch, index) = tables.functions.get(key)?;
             Some(Function { batch: batch.upgrade()?, index: *index })
@@ -170,7 +174,10 @@ impl Handles {
     pub(crate) fn add(&self, batch: Batch) -> Vec<Function> {
         let batch = Arc::new(batch);
         let range = batch.memory.base()..=batch.memory.base() + batch.memory.length() as u64 - 1;
-        let mut tables = self.0.lock();
+        let Some(mut tables) = self.0.lock() else {
+            let own = |index| Function { batch: Arc::clone(&batch), index };
+            return (0..batch.entries.len()).map(own).collect();
+        };
         tables.batches.insert(*range.start(), (*range.end(), Arc::downgrade(&batch)));
         let functions = (0..batch.entries.len())
             .map(|index| {
@@ -191,7 +198,7 @@ impl Handles {
 
     /// The trap that the instruction at this address raises, if it is one of live code that traps.
     pub(crate) fn find_trap(&self, address: u64) -> Option<TrapInfo> {
-        let tables = self.0.lock();
+        let tables = self.0.lock()?;
         let (&start, (end, batch)) = tables.batches.range(..=address).next_back()?;
         let batch = if address <= *end { batch.upgrade() } else { None };
         drop(tables);
@@ -200,11 +207,19 @@ impl Handles {
 
     /// How many batches are loaded.
     pub(crate) fn batches(&self) -> usize {
-        self.0.lock().batches.len()
+        self.0.lock().map_or(0, |tables| tables.batches.len())
+    }
+
+    /// Locks the tables as a thread of another process has done that was forked.
+    #[cfg(test)]
+    pub(crate) fn leave_locked(&self) -> impl Drop + '_ {
+        let guard = self.0.lock();
+        self.0.pretend_held_by(u32::MAX);
+        guard.expect("nobody else has it")
     }
 
     fn forget(&self, batch: &Batch) {
-        let mut tables = self.0.lock();
+        let Some(mut tables) = self.0.lock() else { return };
         for entry in &batch.entries {
             // Another batch may have taken the key over since this one's last handle was dropped.
             if tables

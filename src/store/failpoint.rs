@@ -153,3 +153,6 @@ mod imp {
 }
 
 pub(crate) use imp::*;
+
+#[cfg(all(test, feature = "stress", not(any(loom, shuttle))))]
+mod tests;

@@ -135,6 +135,13 @@ impl Chaos {
         victim.killed || obeyed
     }
 
+    /// Kills a worker that does not answer.
+    pub(super) fn give_up(&mut self, worker: usize) {
+        if self.victims.contains_key(&worker) {
+            self.kill(worker);
+        }
+    }
+
     /// A worker was seen to have stopped.
     pub(super) fn stopped(&mut self, pid: Pid) {
         let now = nanoseconds();

@@ -26,9 +26,14 @@ pub(super) fn html(summary: &Summary) -> String {
     tiles(&mut page, summary);
     violations(&mut page, summary);
     section(&mut page, "Over time", "per second", |page| over_time(page, summary));
-    section(&mut page, "Bytes on disk", "named files, sampled 20 times a second", |page| {
-        disk(page, summary);
-    });
+    section(
+        &mut page,
+        "Bytes on disk",
+        "named files, 20 times a second: the most and the least",
+        |page| {
+            disk(page, summary);
+        },
+    );
     section(&mut page, "Latency", "calls by how long they took, both axes logarithmic", |page| {
         page.push_str("<div class=grid>");
         let histograms = summary.latency_us.values().flat_map(|l| l.histogram.values());
@@ -216,8 +221,13 @@ fn disk(page: &mut String, summary: &Summary) {
         frame.level(page, level, &format!("{:.1} MiB", level / f64::from(1 << 20)));
         level += step;
     }
-    let point = |sample: &Sample| (sample.second, sample.bytes as f64);
-    frame.path(page, "line one", summary.samples.iter().map(point));
+    // Thousands of samples are a blot: the least and the most of each slice of the time, and what lies between.
+    let slices = slices(&summary.samples, frame.x.1 / 230.0);
+    let most = slices.iter().map(|(second, _, most)| (*second, *most));
+    let least = slices.iter().map(|(second, least, _)| (*second, *least));
+    frame.path(page, "area one", most.clone().chain(least.clone().rev()));
+    frame.path(page, "line one", most);
+    frame.path(page, "line faint one", least);
     let bounds = [
         ("limit", summary.max_size, "warn", 14.0),
         ("allowed: a segment per shard more", summary.allowed, "bad", -5.0),
@@ -230,6 +240,17 @@ fn disk(page: &mut String, summary: &Summary) {
     }
     frame.seconds(page);
     page.push_str("</svg>");
+}
+
+/// The least and the most bytes in each slice of so many seconds, with the second in its middle.
+fn slices(samples: &[Sample], length: f64) -> Vec<(f64, f64, f64)> {
+    let slice = |sample: &Sample| (sample.second / length) as u64;
+    let of_slice = |samples: &[Sample]| {
+        let bytes = samples.iter().map(|sample| sample.bytes);
+        let (least, most) = (bytes.clone().min().unwrap_or(0), bytes.max().unwrap_or(0));
+        ((slice(&samples[0]) as f64 + 0.5) * length, least as f64, most as f64)
+    };
+    samples.chunk_by(|one, two| slice(one) == slice(two)).map(of_slice).collect()
 }
 
 fn histogram(page: &mut String, name: &str, latency: &Latency, most: u64) {
@@ -315,4 +336,19 @@ fn time(us: f64) -> String {
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_has_its_least_and_its_most() {
+        let sample = |second, bytes| Sample { second, bytes, temporary: 0 };
+        let samples =
+            [sample(0.1, 5), sample(0.9, 3), sample(1.9, 9), sample(2.0, 7), sample(9.0, 1)];
+        let expected = [(1.0, 3.0, 9.0), (3.0, 7.0, 7.0), (9.0, 1.0, 1.0)];
+        assert_eq!(slices(&samples, 2.0), expected);
+        assert!(slices(&[], 2.0).is_empty());
+    }
 }

@@ -12,11 +12,12 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::Options;
-use super::board::Board;
+use super::board::{Board, Sight};
 use super::chaos::{Chaos, Plan};
 use super::check::{self, Rules, Sample, Violation};
 use super::history::{self, Event, Kind, Writer, nanoseconds};
 use super::payload;
+use super::process::{children_of, state_of};
 use super::summary::{Chaotic, Summary};
 use super::worker::{self, Job, Role};
 use crate::config::Config;
@@ -26,8 +27,10 @@ use crate::store::{Draft, Store};
 use crate::sync;
 
 const SECOND: u64 = 1_000_000_000;
-/// How long workers may take to end. Longer than any wait in the store, and than a child may take.
-const ENDING: u64 = 90 * SECOND;
+/// How long workers may take to end. Longer than any wait in the store, and than the last call of a child may take.
+const ENDING: u64 = 20 * SECOND;
+/// How long a worker may be at one thing, children included. Calls that return are held to [`PATIENCE`] afterwards.
+const ANSWER: u64 = 50 * SECOND;
 /// How long a call may take beside its own make: what the store promises, and a machine with other work to do.
 const PATIENCE: u64 = 20 * SECOND;
 /// A directory of another format that lies beside ours.
@@ -90,6 +93,7 @@ pub(super) fn run(options: &Options) -> io::Result<Summary> {
         board: place.root.join("board"),
         role: Role::Worker,
         worker: 0,
+        tool: std::process::id(),
         seed: options.seed,
         threads: options.threads.into(),
         keys: options.keys,
@@ -194,6 +198,7 @@ impl Run {
             self.start(worker)?;
         }
         let (mut next_sample, mut next_reader) = (0, self.began + SECOND);
+        let mut next_look = self.began + ANSWER;
         loop {
             let now = nanoseconds();
             if now >= self.began + options.seconds * SECOND {
@@ -210,6 +215,10 @@ impl Run {
                 bar.set_position((now - self.began) * 10 / SECOND);
                 let births = self.births - u64::from(options.workers);
                 bar.set_message(format!("{births} deaths, {} KiB on disk", bytes / 1024));
+            }
+            if now >= next_look {
+                next_look = now + SECOND;
+                self.look_for_silent(now);
             }
             if now >= next_reader {
                 next_reader = now + SECOND;
@@ -282,12 +291,51 @@ impl Run {
             }
             sync::sleep(Duration::from_millis(5));
         }
-        for pid in self.workers.keys() {
-            self.violations.push(Violation::new("I7", format!("process {pid} does not end")));
-            let _ = kill_process(Pid::from_raw(*pid).expect("it has an id"), Signal::KILL);
+        for (pid, worker) in self.workers.clone() {
+            self.give_up(pid, worker);
         }
-        if self.workers.is_empty() {
-            self.violations.push(Violation::new("I17", "a child of a worker does not end"));
+        self.kill_the_rest();
+    }
+
+    /// Ends the workers that are at one thing for too long.
+    fn look_for_silent(&mut self, now: u64) {
+        for (pid, worker) in self.workers.clone() {
+            let is_silent = |seen: Sight| now.saturating_sub(seen.since) > ANSWER;
+            if self.board.sights(worker, false).any(is_silent) {
+                self.give_up(pid, worker);
+            }
+        }
+    }
+
+    /// I7: tells what a worker is at that does not answer, and ends it.
+    fn give_up(&mut self, pid: i32, worker: usize) {
+        let mut what = format!("worker {worker} (process {pid}) does not answer");
+        for (children, whose) in [(false, ""), (true, "the child of ")] {
+            for seen in self.board.sights(worker, children) {
+                what += &format!("; {whose}{seen}");
+            }
+        }
+        self.violations.push(Violation::new("I7", format!("{what}; {}", state_of(pid))));
+        self.chaos.give_up(worker);
+    }
+
+    /// I17: ends what is left of the processes of this run, down to the last.
+    fn kill_the_rest(&mut self) {
+        // Children come here when their parents are dead.
+        for round in 0..500 {
+            for pid in children_of(std::process::id() as i32) {
+                if round == 0 && !self.workers.contains_key(&pid) {
+                    let what = format!("process {pid} does not end: {}", state_of(pid));
+                    self.violations.push(Violation::new("I17", what));
+                }
+                if let Some(pid) = Pid::from_raw(pid) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+            if let Err(nix::errno::Errno::ECHILD) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                return;
+            }
+            sync::sleep(Duration::from_millis(2));
         }
     }
 

@@ -7,23 +7,32 @@ use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork};
-use rustix::process::{Signal, kill_process};
+use nix::unistd::{ForkResult, Pid, alarm, fork};
+use rustix::process::{Signal, getpid, getppid, kill_process, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
-use super::board::{self, Board};
+use super::board::{self, Board, Call};
 use super::history::{Event, Kind, Writer, nanoseconds};
 use super::payload::{self, Wrong, mix};
+use super::process::state_of;
 use crate::config::{Config, Mode};
 use crate::key::Key;
+use crate::race::{Fault, planted};
 use crate::store::failpoint;
 use crate::store::{Draft, Origin, Published, Record, Status, Store};
 use crate::sync;
 
 /// The environment variable that makes a process a worker.
 pub(super) const JOB: &str = "CACHELIFT_STRESS_JOB";
-/// How long a child may take. Longer than two waits for another maker.
-const CHILD: Duration = Duration::from_secs(60);
+/// How long a child may take in all: some of its calls may wait for others that are stopped.
+const CHILD: Duration = Duration::from_secs(40);
+/// How long it may take when the run is over, for its last call.
+const LAST: Duration = Duration::from_secs(12);
+/// When a child that nobody waits for any more ends whatever it is at.
+const ALARM_S: u32 = 60;
+/// Faults that tests plant, to see that the tool does not wait for ever.
+const SILENT: Fault = Fault("a worker does not answer");
+const SILENT_CHILD: Fault = Fault("a forked child does not end");
 /// The reason to make of a store that does not know what others make.
 const NO_LOCKS: u8 = 4;
 /// The tier of a hit of which no tier is told.
@@ -41,6 +50,8 @@ pub(super) struct Job {
     pub(super) board: PathBuf,
     pub(super) role: Role,
     pub(super) worker: usize,
+    /// The process of the tool.
+    pub(super) tool: u32,
     pub(super) seed: u64,
     pub(super) threads: usize,
     pub(super) keys: u32,
@@ -113,7 +124,29 @@ pub(super) fn run_if_told() -> Option<u8> {
     Some(run(&job))
 }
 
+/// Sees to it that this process does not outlive its parent or, where it may, not for long.
+fn end_with_parent(job: &Job) {
+    if job.role == Role::Brief {
+        alarm::set(ALARM_S);
+        return;
+    }
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    if getppid().map(|pid| pid.as_raw_nonzero().get() as u32) != Some(job.tool) {
+        // It was too late to be told.
+        let _ = kill_process(getpid(), Signal::KILL);
+    }
+}
+
+/// Says something, by one system call: in a forked child the lock of `stderr` may be one that nobody unlocks.
+fn say(what: impl std::fmt::Display) {
+    let line = format!("cachelift-stress: {what}\n");
+    let _ = rustix::io::write(std::io::stderr(), line.as_bytes());
+}
+
 fn run(job: &Job) -> u8 {
+    end_with_parent(job);
+    // Looked up now: a child may be forked while another thread does so.
+    let _ = planted(SILENT);
     let board = Board::open(&job.board).expect("the board can be mapped");
     board::join(board.clone(), job.worker);
     let mut config = Config::default().dir(&job.cache);
@@ -134,7 +167,9 @@ fn run(job: &Job) -> u8 {
                 let name = format!("{}-{name}", nanoseconds());
                 let log = Writer::open(&job.histories.join(name), number as u16);
                 let log = log.expect("a history can be made");
-                board::thread((job.role == Role::Worker).then_some(number));
+                if job.role == Role::Worker {
+                    board::sit(number);
+                }
                 let random = Random(mix(job.seed) ^ mix(number as u64));
                 let (anew, held) = (None, Vec::new());
                 let thread = Thread {
@@ -167,7 +202,7 @@ impl Thread<'_> {
             if board.is_over() {
                 break;
             }
-            self.safely(|thread| thread.anything());
+            self.safely(|thread| thread.anything(board));
             board::leave();
         }
         self.look_at_held();
@@ -183,7 +218,7 @@ impl Thread<'_> {
         }
     }
 
-    fn anything(&mut self) {
+    fn anything(&mut self, board: &Board) {
         let key = self.random.key(self.job.keys);
         let writes = self.job.role != Role::Reader;
         let calm = self.job.roomy;
@@ -195,6 +230,7 @@ impl Thread<'_> {
             780..810 if writes => self.put(key),
             810..825 => self.get_many(),
             825..835 => {
+                board::begin(Call::Look, key);
                 let began = nanoseconds();
                 let found = self.store.contains(&self.keys[key as usize]);
                 let inspected = self.store.inspect(&self.keys[key as usize]);
@@ -205,9 +241,12 @@ impl Thread<'_> {
             835..845 if writes && !calm => self.edit(key),
             845..850 => self.reopen(),
             850..851 if writes && !calm && self.random.below(3) == 0 => self.clear(),
-            851..853 if writes && !self.is_child => self.fork(),
-            853..854 if writes && !self.is_child => self.start_another(),
-            854..856 => drop((self.store.usage(), self.store.entries())),
+            851..853 if writes && !self.is_child => self.fork(board),
+            853..854 if writes && !self.is_child => self.start_another(board),
+            854..856 => {
+                board::begin(Call::Survey, 0);
+                drop((self.store.usage(), self.store.entries()));
+            }
             856..866 => self.look_at_held(),
             866..890 => self.tell_damage(),
             _ => get_or_make(self, None, key, 0),
@@ -255,6 +294,11 @@ impl Thread<'_> {
     }
 
     fn get(&mut self, key: u32) {
+        board::begin(Call::Get, key);
+        let fault = if self.is_child { SILENT_CHILD } else { SILENT };
+        while planted(fault) {
+            sync::sleep(Duration::from_secs(1));
+        }
         let began = nanoseconds();
         match self.store.get(&self.keys[key as usize]) {
             Some(record) => self.see(key, &record, None, began),
@@ -263,6 +307,7 @@ impl Thread<'_> {
     }
 
     fn put(&mut self, key: u32) {
+        board::begin(Call::Put, key);
         let nonce = nonce();
         let begin = Event { nonce, ..Event::now(Kind::PutBegin, key) };
         self.log.write(begin);
@@ -280,6 +325,7 @@ impl Thread<'_> {
     }
 
     fn read_note(&mut self, key: u32) {
+        board::begin(Call::NoteRead, key);
         let began = nanoseconds();
         let note = self.store.note(&self.keys[key as usize]);
         let mut event = Event { begin: began, ..Event::now(Kind::NoteRead, key) };
@@ -292,6 +338,7 @@ impl Thread<'_> {
     }
 
     fn write_note(&mut self, key: u32) {
+        board::begin(Call::NoteWrite, key);
         let nonce = nonce();
         let begin = Event { nonce, ..Event::now(Kind::NoteBegin, key) };
         self.log.write(begin);
@@ -304,6 +351,7 @@ impl Thread<'_> {
 
     fn get_many(&mut self) {
         let wanted: Vec<u32> = (0..5).map(|_| self.random.key(self.job.keys)).collect();
+        board::begin(Call::GetMany, wanted[0]);
         let keys: Vec<Key> = wanted.iter().map(|key| self.keys[*key as usize]).collect();
         let (store, began) = (self.store.clone(), nanoseconds());
         let got = store
@@ -316,6 +364,7 @@ impl Thread<'_> {
 
     /// Makes a record anew, in place of what there is.
     fn edit(&mut self, key: u32) {
+        board::begin(Call::Edit, key);
         let config = self.config.clone().mode(Mode::Refresh);
         let anew = self.anew.take().unwrap_or_else(|| Store::open(config));
         get_or_make(self, Some(&anew), key, 0);
@@ -326,6 +375,7 @@ impl Thread<'_> {
     }
 
     fn reopen(&mut self) {
+        board::begin(Call::Open, 0);
         self.tell_damage();
         self.store = Store::open(self.config.clone());
         self.damage_told = 0;
@@ -337,12 +387,13 @@ impl Thread<'_> {
         let has_it = matches!(self.store.status(), Status::Disk { .. });
         let event = Event { detail: u8::from(!has_it), ..Event::now(Kind::Open, 0) };
         if !has_it {
-            eprintln!("cachelift-stress: {}", self.store.status());
+            say(self.store.status());
         }
         self.log.write(event);
     }
 
     fn clear(&mut self) {
+        board::begin(Call::Clear, 0);
         let began = nanoseconds();
         let cleared = self.store.clear();
         let detail = u8::from(cleared.is_err());
@@ -358,7 +409,7 @@ impl Thread<'_> {
         if news > 0 {
             let detail = u8::from(!self.job.corrupted);
             if detail == 1 {
-                eprintln!("cachelift-stress: {reasons:?}");
+                say(format_args!("{reasons:?}"));
             }
             let event = Event { detail, value: news as u32, ..Event::now(Kind::Damage, 0) };
             self.log.write(event);
@@ -371,6 +422,7 @@ impl Thread<'_> {
             && store.config().mode == Mode::ReadWrite;
         let detail = if alone { failpoint::reason_to_make() } else { NO_LOCKS };
         let nonce = nonce();
+        board::begin(Call::Make, key);
         let begin = Event { detail, nonce, ..Event::now(Kind::MakeBegin, key) };
         self.log.write(begin);
         match self.random.below(100) {
@@ -387,56 +439,70 @@ impl Thread<'_> {
         }
         let draft = Draft::new(payload::build(key, nonce, length(self.job, key)));
         self.log.write(Event { begin: begin.begin, nonce, ..Event::now(Kind::MakeEnd, key) });
+        board::begin(Call::GetOrMake, key);
         (draft, nonce)
     }
 
     /// Goes on for a moment in a forked child too, with the same store.
-    fn fork(&mut self) {
+    fn fork(&mut self, board: &Board) {
         self.log.flush();
         // SAFETY: the child has this thread alone, with a copy of everything the others were in the middle of. It
         // uses the store, which promises to work in one, the allocator, which the C library puts in order for it,
         // and files of its own; it returns into nothing of the parent's, and ends without running exit handlers.
         match unsafe { fork() } {
             Ok(ForkResult::Child) => {
-                board::thread(None);
+                board::forked();
+                alarm::set(ALARM_S);
                 self.is_child = true;
                 let result = catch_unwind(AssertUnwindSafe(|| {
                     self.log.forked().expect("a history can be made");
                     self.random.0 ^= mix(u64::from(std::process::id()));
                     for _ in 0..20 {
-                        self.safely(|thread| thread.anything());
+                        if board.is_over() {
+                            break;
+                        }
+                        self.safely(|thread| thread.anything(board));
                     }
                     self.log.flush();
                 }));
                 // SAFETY: ends the process, and nothing else.
                 unsafe { nix::libc::_exit(i32::from(result.is_err())) }
             }
-            Ok(ForkResult::Parent { child }) => self.await_child(child),
+            Ok(ForkResult::Parent { child }) => self.await_child(board, child),
             Err(_) => {}
         }
     }
 
-    fn start_another(&mut self) {
+    fn start_another(&mut self, board: &Board) {
         let job =
             Job { role: Role::Brief, threads: 1, seed: self.random.next(), ..self.job.clone() };
         if let Ok(child) = start(&job, Path::new("/proc/self/exe")) {
-            self.await_child(Pid::from_raw(child.id() as i32));
+            self.await_child(board, Pid::from_raw(child.id() as i32));
         }
     }
 
-    fn await_child(&mut self, child: Pid) {
-        let began = sync::now();
+    fn await_child(&mut self, board: &Board, child: Pid) {
+        board::begin(Call::Fork, child.as_raw() as u32);
+        let (began, mut ending) = (sync::now(), None);
         let status = loop {
             match waitpid(child, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) if began.elapsed() < CHILD => {
-                    sync::sleep(Duration::from_millis(1));
-                }
+                Ok(WaitStatus::StillAlive) => {}
                 status => break status,
             }
+            if board.is_over() {
+                ending.get_or_insert_with(sync::now);
+            }
+            if began.elapsed() > CHILD || ending.is_some_and(|ending| ending.elapsed() > LAST) {
+                break Ok(WaitStatus::StillAlive);
+            }
+            sync::sleep(Duration::from_millis(1));
         };
+        let seen = board::child_gone();
         match status {
             Ok(WaitStatus::StillAlive) => {
-                self.log.write(Event::now(Kind::Hang, 0));
+                let at = seen.map_or_else(String::new, |seen| format!("{seen}; "));
+                say(format_args!("process {child} does not end: {at}{}", state_of(child.as_raw())));
+                self.log.write(Event::now(Kind::Hang, seen.map_or(0, |seen| seen.key)));
                 if let Some(pid) = rustix::process::Pid::from_raw(child.as_raw()) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
@@ -450,6 +516,7 @@ impl Thread<'_> {
 
 /// Gets the record of `key` from the thread's store, or from `anew`, and notes what came of it.
 fn get_or_make(thread: &mut Thread<'_>, anew: Option<&Store>, key: u32, depth: u32) {
+    board::begin(Call::GetOrMake, key);
     let store = anew.cloned().unwrap_or_else(|| thread.store.clone());
     let (began, name) = (nanoseconds(), thread.keys[key as usize]);
     let mut made = None;

@@ -77,6 +77,7 @@ fn play() {
     match role.as_str() {
         "get-all" => get_all(),
         "get-many" => get_many(),
+        "everything" => crate::syscalls::everything(),
         "key" => println!("key={}", key(&store(), 7)),
         "status" => {
             get_all();

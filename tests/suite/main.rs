@@ -3,5 +3,7 @@
 mod child;
 mod directory;
 mod environment;
+mod faults;
 mod modes;
 mod sharing;
+mod syscalls;

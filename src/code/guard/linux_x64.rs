@@ -6,7 +6,8 @@ use std::{mem, ptr};
 use nix::libc::{self, c_int, c_void, sigaction, siginfo_t, ucontext_t};
 
 use super::{Fault, FaultKind};
-use crate::sync::OnceLock;
+use crate::sync::fork::SetOnce;
+use crate::sync::{AtomicBool, Ordering};
 
 /// Calls `trampoline(callee, values)`.
 ///
@@ -101,33 +102,38 @@ const SIGNALS: [c_int; 5] =
     [libc::SIGILL, libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP];
 
 /// Who handled these signals before.
-static BEFORE: OnceLock<[sigaction; SIGNALS.len()]> = OnceLock::new();
+static BEFORE: SetOnce<[sigaction; SIGNALS.len()]> = SetOnce::new();
+/// Whether the handler is in place.
+static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// Puts the handler in place, once.
+/// Puts the handler in place. Threads that come to it at once all do so, for none may wait for another: in a child that
+/// is forked meanwhile, the other never gets on.
 fn install() {
-    BEFORE.get_or_init(|| {
-        // SAFETY: a `sigaction` of zeros is valid, and these calls only fill in or read what they are given.
-        // A fault of another thread that comes between the two steps still finds its old handler.
-        let before = SIGNALS.map(|signal| unsafe {
+    if INSTALLED.load(Ordering::Acquire) {
+        return;
+    }
+    // Told before the first handler is in place: who still finds an old one there finds them all old, and of those who
+    // find ours none is the first to tell.
+    BEFORE.set(SIGNALS.map(|signal| {
+        // SAFETY: a `sigaction` of zeros is valid, and the call only fills it in.
+        unsafe {
             let mut action: sigaction = mem::zeroed();
             libc::sigaction(signal, ptr::null(), &mut action);
             action
-        });
-        // The handler waits for nobody: it is in place only when `BEFORE` is about to be set, and a fault
-        // outside a call, which alone needs it, then falls back to the default.
-        for signal in SIGNALS {
-            // SAFETY: as above; `handler` has the signature that SA_SIGINFO asks for. It needs a stack of
-            // its own to tell an overflow of the usual one; Rust's threads have one.
-            unsafe {
-                let mut action: sigaction = mem::zeroed();
-                action.sa_sigaction = handler as *const () as usize;
-                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-                libc::sigemptyset(&mut action.sa_mask);
-                libc::sigaction(signal, &action, ptr::null_mut());
-            }
         }
-        before
-    });
+    }));
+    for signal in SIGNALS {
+        // SAFETY: as above; `handler` has the signature that SA_SIGINFO asks for. It needs a stack of its own to tell an
+        // overflow of the usual one; Rust's threads have one.
+        unsafe {
+            let mut action: sigaction = mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigemptyset(&mut action.sa_mask);
+            libc::sigaction(signal, &action, ptr::null_mut());
+        }
+    }
+    INSTALLED.store(true, Ordering::Release);
 }
 
 /// Ends the call of this thread, if it is in one. Touches only this thread's data and its saved context.

@@ -167,7 +167,7 @@ impl Fs for RealFs {
     fn list(&self, at: &File) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         // Opens the directory anew: the position belongs to this listing alone.
-        for entry in fs::Dir::read_from(at)? {
+        for entry in retry_on_intr(|| fs::Dir::read_from(at))? {
             if let Ok(name) = entry?.file_name().to_str()
                 && name != "."
                 && name != ".."

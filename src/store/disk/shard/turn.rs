@@ -19,7 +19,7 @@ use crate::store::disk::lock::Guard;
 use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
 use crate::store::failpoint::{self, Step};
-use crate::sync::{self, Arc, Ordering};
+use crate::sync::{self, Arc, AtomicU32, Ordering};
 
 /// A fault that tests plant.
 const NO_LOCK: Fault = Fault("a shard is written without its lock");
@@ -54,7 +54,18 @@ pub(crate) struct Turn<'a, F: MapFs> {
     pub(super) writer: Writer<F>,
     /// The segment that was found to have its name in this turn.
     pub(super) seen: Option<SegmentId>,
+    // Dropped in this order, whatever happens before.
     lock: Option<Guard<F>>,
+    _busy: Busy<'a>,
+}
+
+/// Says that a thread of this process has its turn.
+struct Busy<'a>(&'a AtomicU32);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
 }
 
 impl<F: MapFs> fmt::Debug for Writer<F> {
@@ -75,9 +86,10 @@ impl<F: MapFs> Shard<F> {
         loop {
             if self.busy.swap(process, Ordering::Acquire) != process {
                 // From here on, dropping it makes room for the next.
+                let busy = Busy(&self.busy);
                 let writer = self.writer.lock_soon().and_then(|mut writer| writer.take());
                 let writer = writer.unwrap_or(Writer { active: None, checked: None });
-                let mut turn = Turn { shard: self, writer, seen: None, lock: None };
+                let mut turn = Turn { shard: self, writer, seen: None, lock: None, _busy: busy };
                 failpoint::at(Step::TurnBegun);
                 turn.lock = self.lock.try_lock().map_err(Unwritten::Io)?;
                 if turn.lock.is_some() || planted(NO_LOCK) {
@@ -120,7 +132,6 @@ impl<F: MapFs> Drop for Turn<'_, F> {
         }
         let writer = Writer { active: self.writer.active.take(), checked: self.writer.checked };
         self.shard.writer.try_set(Some(writer));
-        self.shard.busy.store(0, Ordering::Release);
     }
 }
 

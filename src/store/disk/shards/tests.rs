@@ -917,6 +917,8 @@ fn a_turn_ends_after_its_lock() {
     });
     fill(&shards, 11, 12);
     assert_eq!(checked.load(Ordering::Relaxed), 1);
+    // The plan has the shards, and they have the plan.
+    fs.heal();
 }
 
 mod model {
@@ -1168,9 +1170,21 @@ fn who_worked_before_meta_was_damaged_follows_to_the_new_cache() {
 }
 
 /// I4. Who has a segment mapped that is gone would take the next one of its id for it. Found by
-/// `threads_and_processes_work_in_one_directory`, now and then. Mutant seen killed: the fault `REUSED`.
+/// `threads_and_processes_work_in_one_directory`, now and then.
 #[test]
 fn the_id_of_a_segment_that_is_gone_is_not_given_again() {
+    replace_what_was_pruned();
+}
+
+#[test]
+fn a_segments_id_that_is_given_again_is_noticed() {
+    use crate::race::{Fault, with_planted};
+    let fault = Fault("the id of a segment that is gone is given again");
+    let noticed = with_planted(fault, || std::panic::catch_unwind(replace_what_was_pruned));
+    assert!(noticed.is_err());
+}
+
+fn replace_what_was_pruned() {
     for length in [100, 20_000] {
         let dir = Dir::new();
         let (one, two) = (shards(&dir.path()), shards(&dir.path()));
