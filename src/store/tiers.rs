@@ -184,7 +184,7 @@ impl<F: MapFs> Tiers<F> {
         let began = sync::now();
         let got = self.flight.get(key, self, || self.make(key, make))?;
         if got.origin == Origin::Waited {
-            self.counters.waited_for(began.elapsed());
+            self.counters.waited_for(sync::now().duration_since(began));
         }
         Ok(self.settle(got))
     }
@@ -299,7 +299,7 @@ impl<F: MapFs> Tiers<F> {
     fn make<E>(&self, key: &Key, make: impl FnOnce() -> Result<Draft, E>) -> Result<Record, E> {
         let began = sync::now();
         let draft = make();
-        let cost = began.elapsed();
+        let cost = sync::now().duration_since(began);
         self.counters.made_in(cost);
         let draft = dated(draft?, cost);
         let Some(record) = Record::encode(key, Kind::Artifact, &draft) else {

@@ -127,7 +127,6 @@ impl Reason {
     }
 
     /// Whether bytes were read and are no record of the key, nor ever will be.
-    #[cfg(test)]
     pub(crate) fn is_damage(self) -> bool {
         use Reason::*;
         matches!(self, Truncated | Magic | Length | Key | Checksum)

@@ -17,6 +17,7 @@
 pub(crate) mod crash;
 pub(crate) mod explore;
 pub(crate) mod machine;
+mod map;
 pub(crate) mod op;
 pub(crate) mod oracle;
 pub(crate) mod schedule;
@@ -36,7 +37,7 @@ use super::{Access, Fs, FsClass, Stat};
 use crate::sync::simulated::Clock;
 use crate::sync::{Arc, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, thread};
 use machine::{Failed, Machine, Setup, Violation};
-use op::{Fd, Footprint, Op, Pid, Reply};
+use op::{Fd, Footprint, Op, Pid, Reply, Risk, Step};
 use schedule::{Candidate, Schedule, Strategy};
 
 /// The user that processes run as unless told otherwise.
@@ -73,6 +74,19 @@ pub(crate) enum FaultKind {
     Stop,
 }
 
+impl FaultKind {
+    /// Whether it makes a difference at this step.
+    fn concerns(self, step: Step) -> bool {
+        match self {
+            FaultKind::Kill => step.seen,
+            FaultKind::Stop => step.seen || step.risk > Risk::Memory,
+            FaultKind::Error(_) => step.risk >= Risk::Call,
+            FaultKind::ErrorsFromHere(_) | FaultKind::LostReply(_) => step.risk >= Risk::Change,
+            FaultKind::ShortWrite => step.risk >= Risk::Write,
+        }
+    }
+}
+
 /// Ends a simulated process from inside.
 enum Unwind {
     Killed,
@@ -99,7 +113,7 @@ struct State {
     snapshots: Option<Vec<Machine>>,
     mutant: Option<Mutant>,
     /// What [`Mutant::EarlyRename`] has not written yet.
-    late: BTreeMap<Pid, Op>,
+    late: BTreeMap<Pid, (u64, Vec<u8>)>,
 }
 
 /// A wrong turn of the code under test, taken by the file system in its stead, so that the tests which
@@ -140,7 +154,8 @@ struct Task {
     wake_ns: i128,
     stopped: bool,
     finished: bool,
-    steps: u64,
+    /// What could have gone wrong with each step so far.
+    steps: Vec<Step>,
 }
 
 std::thread_local! {
@@ -260,6 +275,12 @@ impl SimFs {
         self.world.machine(|machine| (machine.process(pid).steps, machine.process(pid).writes))
     }
 
+    /// How often this process asked the kernel for something.
+    pub(crate) fn calls(&self) -> u64 {
+        let pid = self.pid();
+        self.world.machine(|machine| machine.process(pid).calls)
+    }
+
     /// A step of the test itself: it writes down, or looks up, what is called `what` among its processes.
     pub(crate) fn witness(&self, what: u64, change: bool) {
         let _ = self.perform(Op::Witness { what, change });
@@ -279,7 +300,7 @@ impl SimFs {
         let fault = state.take_step(pid, &op);
         state.machine.process_mut(pid).struck += u64::from(fault.is_some());
         let described = state.log.is_some().then(|| state.machine.describe(pid, &op));
-        if let (Some(snapshots), true) = (&mut state.snapshots, op.writes()) {
+        if let (Some(snapshots), true) = (&mut state.snapshots, op.changes()) {
             snapshots.push(state.machine.clone());
         }
         let result = match fault {
@@ -358,9 +379,12 @@ impl SimFs {
         self.unlink(at, from)
     }
 
-    fn write_late(&self) -> io::Result<()> {
-        let late = self.world.state().late.remove(&self.pid());
-        late.map_or(Ok(()), |op| self.done(op))
+    fn write_late(&self, dir: &Handle, name: &str) -> io::Result<()> {
+        let Some((offset, bytes)) = self.world.state().late.remove(&self.pid()) else {
+            return Ok(());
+        };
+        let file = self.open(dir, name, Access::Write)?;
+        self.done(Op::Write { file: file.fd, bytes, offset })
     }
 }
 
@@ -465,12 +489,12 @@ impl Fs for SimFs {
         if !first.is_empty() {
             self.done(write(first, offset))?;
         }
-        let second = write(second, offset + first.len() as u64);
+        let behind = offset + first.len() as u64;
         if file.temporary && self.mutant() == Some(Mutant::EarlyRename) {
-            self.world.state().late.insert(self.pid(), second);
+            self.world.state().late.insert(self.pid(), (behind, second.into()));
             return Ok(());
         }
-        self.done(second)
+        self.done(write(second, behind))
     }
 
     fn allocate(&self, file: &Handle, offset: u64, length: u64) -> io::Result<()> {
@@ -485,9 +509,10 @@ impl Fs for SimFs {
         if is_temporary(from) && self.mutant() == Some(Mutant::CopyForRename) {
             return self.copy_over(at, from, to_dir, to);
         }
-        let (at, to_dir) = (at.fd, to_dir.fd);
-        self.done(Op::Rename { at, from: from.into(), to_dir, to: to.into(), replace: true })?;
-        self.write_late()
+        let (names, dirs) = ((from.into(), to.into()), (at.fd, to_dir.fd));
+        let replace = true;
+        self.done(Op::Rename { at: dirs.0, from: names.0, to_dir: dirs.1, to: names.1, replace })?;
+        self.write_late(to_dir, to)
     }
 
     fn rename_new(&self, at: &Handle, from: &str, to_dir: &Handle, to: &str) -> io::Result<()> {
@@ -518,7 +543,7 @@ impl Fs for SimFs {
                 replace,
             })?;
         }
-        self.write_late()
+        self.write_late(to_dir, to)
     }
 
     fn unlink(&self, at: &Handle, name: &str) -> io::Result<()> {
@@ -606,6 +631,7 @@ impl State {
         let process = self.machine.process_mut(pid);
         process.steps += 1;
         process.writes += u64::from(op.writes());
+        process.calls += u64::from(op.risk() > Risk::Memory);
         let (steps, meddles) = (process.steps, process.meddles);
         let (Some(run), Some(task)) = (&mut self.run, TASK.get()) else {
             assert!(steps < MOST_STEPS, "I7: {steps} steps and no end");
@@ -620,7 +646,7 @@ impl State {
             return None;
         }
         let fault = run.strikes(task, op);
-        run.tasks[task].steps += 1;
+        run.tasks[task].steps.push(op.as_step());
         fault
     }
 
@@ -681,7 +707,7 @@ impl World {
         };
         me.pending = Some(op);
         let stops = |fault: &Fault| fault.task == task && fault.kind == FaultKind::Stop;
-        me.stopped = run.faults.iter().any(|fault| stops(fault) && fault.at == me.steps);
+        me.stopped = run.faults.iter().any(|fault| stops(fault) && fault.at == me.steps.len() as u64);
         state = self.hand_over(state);
         loop {
             let run = state.run.as_mut().expect("there is a run");
@@ -764,11 +790,12 @@ impl Tasks {
         if let Op::Witness { .. } = op {
             return None;
         }
-        let step = self.tasks[task].steps;
+        let step = self.tasks[task].steps.len() as u64;
         let strikes = |fault: &&Fault| match fault.kind {
-            FaultKind::ErrorsFromHere(_) => fault.at <= step && op.writes(),
             FaultKind::Stop => false,
-            _ => fault.at == step,
+            FaultKind::Kill => fault.at == step,
+            FaultKind::ErrorsFromHere(_) => fault.at <= step && fault.kind.concerns(op.as_step()),
+            kind => fault.at == step && kind.concerns(op.as_step()),
         };
         let mut faults = self.faults.iter().filter(|fault| fault.task == task);
         faults.find(strikes).map(|fault| fault.kind)
@@ -790,23 +817,5 @@ impl Tasks {
         };
         let tasks = self.tasks.iter().enumerate();
         tasks.filter(|(_, task)| !task.finished && !task.stopped).map(candidate).collect()
-    }
-}
-
-/// Nothing here can be mapped: every record is a file of its own.
-impl crate::store::disk::map::MapFs for SimFs {
-    type Map = Arc<crate::store::disk::words::Array>;
-    type MapMut = Arc<crate::store::disk::words::Array>;
-
-    fn map(&self, _: &Handle, _: u64) -> io::Result<Self::Map> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn map_mut(&self, _: &Handle, _: u64) -> io::Result<Self::MapMut> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn reader(map: &Self::MapMut) -> Self::Map {
-        map.clone()
     }
 }

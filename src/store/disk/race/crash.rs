@@ -14,20 +14,20 @@ pub(super) fn work(run: &Run) -> Oracle {
             let Ok(cache) = Cache::open(fs, &theirs) else { return };
             let _ = cache.put(&key(0), &body(n));
             let _ = cache.set_note(&key(1), &body(n));
-            cache.large.clean();
+            cache.clean();
         });
     }
     run.join();
     oracle
 }
 
-fn recover(world: &World, oracle: &Oracle) {
+pub(super) fn recover(world: &World, oracle: &Oracle) {
     oracle.forget_published();
     let cache = Cache::proves_usable(world, oracle, &[key(0), key(2)]);
     cache.note(&key(1));
     cache.set_note(&key(1), &body(3)).unwrap();
     assert_eq!(cache.note(&key(1)), Some(body(3)));
-    cache.large.clean();
+    cache.clean();
 }
 
 #[test]

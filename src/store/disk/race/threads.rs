@@ -15,13 +15,13 @@ fn run(setup: fn() -> Setup, killer: bool, body: fn(&Run)) {
         let mut config = shuttle::Config::new();
         // A store is opened on it, which takes more than shuttle's own 60 KiB.
         config.stack_size = 1 << 20;
-        let once = move || Run::free(setup(), killer, body);
+        let once = move || Run::free(files(), killer, body);
         shuttle::Runner::new(RandomScheduler::new(schedules), config.clone()).run(once);
         shuttle::Runner::new(PctScheduler::new(3, schedules), config).run(once);
     }
     #[cfg(not(shuttle))]
     for _ in 0..50 {
-        Run::free(setup(), killer, body);
+        Run::free(files(), killer, body);
     }
 }
 
@@ -29,7 +29,7 @@ macro_rules! bodies {
     ($($name:ident: $body:path;)*) => {
         $(#[test]
         fn $name() {
-            run(setup, false, $body);
+            run(files, false, $body);
         })*
 
         /// The same with the first process killed anywhere.
@@ -39,7 +39,7 @@ macro_rules! bodies {
 
             $(#[test]
             fn $name() {
-                run(setup, true, $body);
+                run(files, true, $body);
             })*
         }
     };
@@ -62,12 +62,12 @@ bodies! {
 
 #[test]
 fn evict() {
-    run(setup, false, evict::overflow);
+    run(files, false, evict::overflow);
 }
 
 #[test]
 fn flight_makes_once() {
-    run(setup, false, flight::three);
+    run(files, false, flight::three);
 }
 
 /// The schedules are good for something: they find what is planted.
@@ -78,7 +78,7 @@ mod mutants {
     #[test]
     #[should_panic(expected = "I5")]
     fn locks_that_exclude_nobody() {
-        run(setup, false, |run| {
+        run(files, false, |run| {
             run.world().set_mutant(Some(Mutant::NoLocks));
             lock::whole(run);
         });

@@ -9,6 +9,8 @@
 //! behind it, a later write without an earlier one, both names of a rename or neither. Where there are few
 //! combinations all are tried; where there are many, the corners and a sample by seed.
 
+use std::sync::Arc;
+
 use super::machine::{Content, DataChange, Machine, mix};
 
 const SECTOR: usize = 512;
@@ -25,7 +27,8 @@ pub(crate) struct Images {
     pub(crate) all_below: usize,
     /// Otherwise everything kept, everything dropped, and so many by seed;
     pub(crate) sample: usize,
-    /// and those where all is kept, or all dropped, but one change, in each of its ways.
+    /// and those where all is kept, or all dropped, but one change, in each of its ways, for up to 64 of
+    /// them.
     pub(crate) corners: bool,
     pub(crate) seed: u64,
 }
@@ -49,7 +52,9 @@ impl Machine {
         }
         let length = options.len();
         let mut fates: Vec<Fate> = vec![vec![0; length], vec![1; length]];
-        for one in 0..if images.corners { length } else { 0 } {
+        // Of many changes, so many at even distances.
+        let stride = length.div_ceil(64).max(1);
+        for one in (0..if images.corners { length } else { 0 }).step_by(stride) {
             for choice in 0..options[one] {
                 for others in [0, 1] {
                     let mut fate = vec![others; length];
@@ -74,11 +79,15 @@ impl Machine {
         for node in machine.nodes.values_mut() {
             match &mut node.content {
                 Content::File { data, durable, pending } => {
+                    let mut sparse = false;
                     for change in pending.drain(..) {
-                        change.apply_torn(durable, choices.next().expect("a fate per change"));
+                        let choice = choices.next().expect("a fate per change");
+                        sparse |= matches!(change, DataChange::Length(_)) && choice == 2;
+                        change.apply_torn(Arc::make_mut(durable), choice);
                     }
                     data.clone_from(durable);
-                    node.allocated = (data.len() as u64).next_multiple_of(PAGE as u64);
+                    let length = if sparse { 0 } else { data.len() as u64 };
+                    node.allocated = length.next_multiple_of(PAGE as u64);
                 }
                 Content::Directory { names, durable, pending } => {
                     for change in pending.drain(..) {
@@ -117,7 +126,9 @@ impl Change<'_> {
     /// In how many ways it can fare.
     fn options(&self) -> usize {
         match self {
-            Change::Name | Change::Data(DataChange::Length(_)) => 2,
+            Change::Name | Change::Data(DataChange::Word { .. }) => 2,
+            // Kept, dropped, or kept without the blocks.
+            Change::Data(DataChange::Length(_)) => 3,
             // Kept, dropped, the length alone; then torn between sectors, and between pages.
             Change::Data(DataChange::Write { bytes, .. }) => match bytes.len() {
                 n if n <= SECTOR => 3,
@@ -132,7 +143,7 @@ impl DataChange {
     fn apply_torn(&self, data: &mut Vec<u8>, choice: usize) {
         let (offset, bytes) = match self {
             _ if choice == 1 => return,
-            DataChange::Length(_) => return self.apply(data),
+            DataChange::Length(_) | DataChange::Word { .. } => return self.apply(data),
             DataChange::Write { offset, bytes } => (*offset, bytes),
         };
         DataChange::Length(offset + bytes.len()).apply(data);

@@ -44,6 +44,7 @@ use rustix::io::Errno;
 
 use super::crash::{Fate, Images};
 use super::machine::{Machine, Setup, mix};
+use super::op::{Risk, Step};
 use super::schedule::{Priorities, Random, Replay, Schedule, Search, Strategy};
 use super::{Fault, FaultKind, Job, MOST_TASKS, Mutant, SimFs, TASK, Task, Tasks, Unwind, World};
 use crate::sync::{simulated, thread};
@@ -64,10 +65,11 @@ pub(crate) fn depth() -> u32 {
 /// What to explore.
 pub(crate) struct Explorer {
     name: &'static str,
-    setup: Setup,
+    start: Machine,
     mutant: Option<Mutant>,
     faults: Vec<Fault>,
     most_runs: u64,
+    warm: bool,
 }
 
 /// What was explored.
@@ -109,6 +111,8 @@ pub(crate) struct Run {
     world: World,
     processes: RefCell<Vec<Process>>,
     driver: Option<RefCell<Driver>>,
+    /// The body's processes should have used the cache before it begins.
+    pub(crate) warm: bool,
     /// Without a driver: somebody kills the first process, at any time.
     killer: bool,
 }
@@ -121,7 +125,7 @@ struct Driver {
     faults: Vec<Fault>,
     pool: Pool,
     schedule: Schedule,
-    steps: Vec<u64>,
+    steps: Vec<Vec<Step>>,
 }
 
 impl Run {
@@ -131,7 +135,7 @@ impl Run {
         let world = World::new(setup, 1);
         // Shuttle's threads are all one thread to the clock, so it must be nobody's who dies.
         simulated::set(Some(Rc::new(world.process())));
-        body(&Run { world, processes: RefCell::default(), driver: None, killer });
+        body(&Run { world, processes: RefCell::default(), driver: None, warm: false, killer });
         simulated::set(None);
     }
 
@@ -201,7 +205,7 @@ impl Driver {
             wake_ns: 0,
             stopped: false,
             finished: false,
-            steps: 0,
+            steps: Vec::new(),
         });
         let tasks = tasks.collect();
         let unstarted = processes.into_iter().enumerate().map(|(task, (fs, body))| {
@@ -229,8 +233,9 @@ impl Driver {
         let tasks = world.run(tasks, PATIENCE);
         self.strategy = tasks.strategy;
         self.schedule = tasks.schedule;
-        self.steps = tasks.tasks.iter().map(|task| task.steps).collect();
-        if tasks.abandoned {
+        let abandoned = tasks.abandoned;
+        self.steps = tasks.tasks.into_iter().map(|task| task.steps).collect();
+        if abandoned {
             resume_unwind(Box::new(Unwind::Abandoned));
         }
     }
@@ -304,7 +309,7 @@ struct Ended<T> {
     value: Result<Option<T>, String>,
     strategy: Option<Strategy>,
     schedule: Schedule,
-    steps: Vec<u64>,
+    steps: Vec<Vec<Step>>,
     snapshots: Vec<Machine>,
     log: Vec<String>,
 }
@@ -320,11 +325,28 @@ impl Explorer {
     /// An exploration of this name, on a machine as [`Setup::default`] has it.
     pub(crate) fn new(name: &'static str) -> Self {
         let most_runs = 20_000 * 10u64.pow(depth() - 1);
-        Explorer { name, setup: Setup::default(), mutant: None, faults: Vec::new(), most_runs }
+        let start = World::new(Setup::default(), 1).machine(|machine| machine.clone());
+        Explorer { name, start, mutant: None, faults: Vec::new(), most_runs, warm: false }
     }
 
-    pub(crate) fn setup(self, setup: Setup) -> Self {
-        Explorer { setup, ..self }
+    pub(crate) fn setup(mut self, setup: Setup) -> Self {
+        self.start.setup = setup;
+        self
+    }
+
+    /// What has happened before every run.
+    pub(crate) fn after(self, prepare: impl FnOnce(&World)) -> Self {
+        let world = World::of(self.start);
+        simulated::set(Some(Rc::new(world.process())));
+        prepare(&world);
+        simulated::set(None);
+        let start = world.machine(|machine| machine.clone());
+        Explorer { start, ..self }
+    }
+
+    /// Bodies are told that their processes should have used the cache before the run begins.
+    pub(crate) fn warmed(self) -> Self {
+        Explorer { warm: true, ..self }
     }
 
     /// With a wrong turn in every run.
@@ -361,7 +383,20 @@ impl Explorer {
         self.explore(
             || {
                 let mut report = Report { complete: true, ..Report::default() };
-                self.search(bounded(preemptions), &self.faults, &body, &mut report)?;
+                self.search(Search::bounded(deepened(preemptions)), &self.faults, &body, &mut report)?;
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
+    }
+
+    /// Every order of steps, whether it can matter or not: to compare the others with.
+    pub(crate) fn brute<T>(&self, body: impl Fn(&Run) -> T) -> Explored {
+        self.explore(
+            || {
+                let mut report = Report { complete: true, ..Report::default() };
+                self.search(Search::brute(), &self.faults, &body, &mut report)?;
                 Ok(report)
             },
             &body,
@@ -376,8 +411,8 @@ impl Explorer {
             || {
                 let mut report = Report::default();
                 let pool = Pool::new();
-                let natural = self.natural(&pool, &body)?;
-                let steps = natural.iter().sum::<u64>() as usize;
+                let (natural, _) = self.natural(&pool, &body)?;
+                let steps = total(&natural) as usize;
                 for seed in 0..runs * 10u64.pow(depth() - 1) {
                     let strategy: Strategy = match seed % 2 {
                         0 => Strategy::Random(Random(mix(seed))),
@@ -425,14 +460,15 @@ impl Explorer {
         self.explore(
             || {
                 let mut report = Report { complete: true, ..Report::default() };
-                let natural = self.natural(&Pool::new(), &body)?;
+                let (natural, search) = self.natural(&Pool::new(), &body)?;
                 for (task, steps) in natural.iter().enumerate() {
-                    for at in 0..*steps {
-                        for &kind in kinds {
+                    for (at, step) in (0..).zip(steps) {
+                        for &kind in kinds.iter().filter(|kind| kind.concerns(*step)) {
                             report.places += 1;
                             let mut faults = self.faults.clone();
                             faults.push(Fault { task, at, kind });
-                            self.search(bounded(preemptions), &faults, &body, &mut report)?;
+                            let search = search.anew(deepened(preemptions));
+                            self.search(search, &faults, &body, &mut report)?;
                         }
                     }
                 }
@@ -475,7 +511,7 @@ impl Explorer {
                     let mut recipe = Recipe { faults: self.faults.clone(), ..Recipe::default() };
                     recipe.schedule = ended.schedule;
                     report.runs += 1;
-                    report.steps += ended.steps.iter().sum::<u64>();
+                    report.steps += total(&ended.steps);
                     let value = match ended.value {
                         Ok(Some(value)) => value,
                         Ok(None) => continue,
@@ -536,26 +572,36 @@ impl Explorer {
         Ok(taken)
     }
 
-    /// How many steps each process takes, at most, in the first few orders with one preemption.
-    fn natural<T>(&self, pool: &Pool, body: &impl Fn(&Run) -> T) -> Result<Vec<u64>, Failed> {
+    /// The steps that each process takes, at most, in the first few orders with one preemption, and what
+    /// can go wrong with them.
+    fn natural<T>(
+        &self,
+        pool: &Pool,
+        body: &impl Fn(&Run) -> T,
+    ) -> Result<(Vec<Vec<Step>>, Search), Failed> {
         let mut search = Search::bounded(1);
-        let mut most: Vec<u64> = Vec::new();
+        let mut most: Vec<Vec<Step>> = Vec::new();
         for _ in 0..100 {
             let strategy = Strategy::Search(search);
             let ended = self.once(pool, strategy, &self.faults, Record::default(), body);
             if let Err(message) = ended.value {
                 return Err(Failed::of(message, &self.faults, ended.schedule));
             }
-            most.resize(ended.steps.len(), 0);
+            most.resize(ended.steps.len(), Vec::new());
             for (most, steps) in most.iter_mut().zip(ended.steps) {
-                *most = steps.max(*most);
+                let nothing = Step { risk: Risk::Memory, seen: false };
+                most.resize(steps.len().max(most.len()), nothing);
+                for (most, step) in most.iter_mut().zip(steps) {
+                    most.risk = most.risk.max(step.risk);
+                    most.seen |= step.seen;
+                }
             }
             search = ended.strategy.and_then(Strategy::into_search).expect("it was one");
             if !search.advance() {
                 break;
             }
         }
-        Ok(most)
+        Ok((most, search))
     }
 
     fn search<T>(
@@ -586,7 +632,7 @@ impl Explorer {
         report: &mut Report,
     ) -> Result<Option<Strategy>, Failed> {
         let ended = self.once(pool, strategy, faults, Record::default(), body);
-        report.steps += ended.steps.iter().sum::<u64>();
+        report.steps += total(&ended.steps);
         match ended.value {
             Ok(Some(_)) => report.runs += 1,
             Ok(None) => report.pruned += 1,
@@ -604,7 +650,7 @@ impl Explorer {
         record: Record,
         body: &impl Fn(&Run) -> T,
     ) -> Ended<T> {
-        let world = World::new(self.setup.clone(), 1);
+        let world = World::of(self.start.clone());
         world.set_mutant(self.mutant);
         {
             let mut state = world.state();
@@ -622,9 +668,7 @@ impl Explorer {
         let run = Run {
             world,
             processes: RefCell::default(),
-            driver: Some(RefCell::new(driver)),
-            killer: false,
-        };
+            driver: Some(RefCell::new(driver)), warm: self.warm, killer: false };
         let value = outcome(|| body(&run));
         simulated::set(None);
         let driver = run.driver.expect("it was given").into_inner();
@@ -714,9 +758,13 @@ impl Explorer {
     }
 }
 
-/// A search with as many preemptions, and one more for every level of depth.
-fn bounded(preemptions: u32) -> Search {
-    Search::bounded(preemptions + depth() - 1)
+fn total(steps: &[Vec<Step>]) -> u64 {
+    steps.iter().map(|steps| steps.len() as u64).sum()
+}
+
+/// As many preemptions, and one more for every level of depth.
+fn deepened(preemptions: u32) -> u32 {
+    preemptions + depth() - 1
 }
 
 struct Failed {

@@ -1,0 +1,342 @@
+//! Shards: publish, look up, rebuild, evict, clear, recover, over each other.
+//!
+//! The machine watches every store to a word of an index (I4: a slot goes from empty to live to dead, and
+//! says one thing as long as it is not empty), every byte that a live slot publishes (I3: it never changes
+//! again), and every name of an index or a segment (I4: given once).
+
+use super::*;
+use crate::store::disk::format::Name;
+use crate::store::disk::format::header::{FIXED_WORDS, HEADER_WORDS, IndexHeader, SLOT_WORDS};
+use crate::store::disk::format::slot::{DEAD, EMPTY, LIVE, Location, STATE_MASK};
+use crate::store::disk::fs::sim::crash::Images;
+use crate::store::disk::fs::sim::machine::{Publishes, WordStore};
+use crate::sync::simulated::Clock;
+
+pub(super) fn setup() -> Setup {
+    Setup {
+        class: FsClass::Mappable,
+        once: |name| matches!(Name::parse(name), Some(Name::Index(_) | Name::Segment(_))),
+        words: index_words,
+        fixed_words: FIXED_WORDS,
+        ..Setup::default()
+    }
+}
+
+/// What may be stored to a word of an index.
+fn index_words(store: &WordStore<'_>) -> Result<Option<Publishes>, String> {
+    let WordStore { name, at, old, new, load } = *store;
+    let fixed: [u64; FIXED_WORDS] = std::array::from_fn(load);
+    let Ok(header) = IndexHeader::parse(&fixed) else { return Ok(None) };
+    if at < FIXED_WORDS {
+        return if old == new { Ok(None) } else { Err(format!("I4: word {at} of {name} changed")) };
+    }
+    let Some(n) = at.checked_sub(HEADER_WORDS) else { return Ok(None) };
+    let word = |part| load(HEADER_WORDS + n / SLOT_WORDS * SLOT_WORDS + part);
+    let is_empty = word(0) & STATE_MASK == EMPTY;
+    match n % SLOT_WORDS {
+        0 => match (old & STATE_MASK, new & STATE_MASK) {
+            (EMPTY, LIVE) => {
+                let place = Location::unpack(word(1), header.base).ok_or("I4: live, and nowhere")?;
+                let (file, from) = (place.segment.to_string(), place.offset);
+                Ok(Some(Publishes { file, from, to: place.end() }))
+            }
+            (LIVE, DEAD) if old & !STATE_MASK == new & !STATE_MASK => Ok(None),
+            _ => Err(format!("I4: a slot went from {old:x} to {new:x}")),
+        },
+        1 | 2 if !is_empty && old != new => Err("I4: a slot that is not empty changed".into()),
+        _ => Ok(None),
+    }
+}
+
+/// So many records are there, under keys from 100 on.
+fn filled(explorer: Explorer, records: u8, length: usize) -> Explorer {
+    explorer.after(|world| {
+        let cache = Cache::open(world.process(), &Oracle::default()).expect("a new cache");
+        for n in 0..records {
+            cache.put(&key(100 + n), &vec![n; length]).expect("there is room");
+        }
+    })
+}
+
+/// What [`filled`] has put there.
+fn knows(oracle: &Oracle, records: u8, length: usize) {
+    for n in 0..records {
+        oracle.offer(&key(100 + n), &vec![n; length]);
+    }
+}
+
+#[test]
+fn sim_shards_publish_in_every_order() {
+    assert!(warmed("shards: publish, pair").all(publish::pair).holds().complete);
+    warmed("shards: publish, warm").bounded(1, publish::warm).holds();
+    warmed("shards: publish, warm").random(500, publish::warm).holds();
+    sharded("shards: publish, cold").bounded(1, publish::cold).holds();
+    sharded("shards: publish, cold").random(200, publish::cold).holds();
+}
+
+/// Keys that a reader missed, to be told when all is over.
+type Missed = Arc<crate::sync::Mutex<Vec<Key>>>;
+
+/// I9: what is there in the end, and nobody published in between, was there all the time.
+fn was_never_gone(world: &World, oracle: &Oracle, missed: &Missed) {
+    let cache = Cache::open(world.process(), oracle).expect("a cache that opens");
+    for key in missed.lock().iter() {
+        assert!(!cache.get(key), "I9: missed, and there all the time");
+    }
+}
+
+/// One fills the index until it is rebuilt, another looks up what was there before, and what comes.
+pub(super) fn rebuilt(run: &Run) {
+    let oracle = Oracle::default();
+    knows(&oracle, 62, 16);
+    let fs = run.world().process();
+    for n in [0, 31, 61] {
+        oracle.published(&fs, &key(100 + n));
+    }
+    process(run, &oracle, |cache| {
+        cache.put_for_good(&key(0), &body(0));
+        cache.put_for_good(&key(1), &body(1));
+    });
+    process(run, &oracle, |cache| {
+        cache.get(&key(131));
+        cache.get_quickly(&key(0));
+        cache.get(&key(1));
+        cache.get_quickly(&key(100));
+    });
+    run.join();
+    Cache::proves_usable(run.world(), &oracle, &[key(0), key(1), key(161)]);
+}
+
+fn to_be_rebuilt(name: &'static str) -> Explorer {
+    filled(sharded(name), 62, 16).warmed()
+}
+
+/// A shard of four segments that are nearly full.
+const SMALL_SHARD: u64 = 256 << 10;
+const LONG: usize = 15_000;
+
+/// Two publish what does not fit, so that segments are evicted, while a third looks up what was there.
+pub(super) fn evicted(run: &Run) {
+    let oracle = Oracle::default();
+    knows(&oracle, 12, LONG);
+    let missed = Missed::default();
+    limited_process(run, &oracle, SMALL_SHARD, |cache| {
+        for n in 0..3 {
+            let _ = cache.put(&key(n), &[n; LONG]);
+        }
+    });
+    let theirs = missed.clone();
+    limited_process(run, &oracle, SMALL_SHARD, move |cache| {
+        for n in [100, 105, 111, 100] {
+            if !cache.get(&key(n)) {
+                theirs.lock().push(key(n));
+            }
+        }
+    });
+    run.join();
+    was_never_gone(run.world(), &oracle, &missed);
+    let cache = Cache::proves_usable(run.world(), &oracle, &[key(0), key(111)]);
+    let occupied = run.world().machine(|machine| machine.occupied(true));
+    assert!(occupied <= SMALL_SHARD + (64 << 10) + (16 << 10), "I13: {occupied} bytes");
+    drop(cache);
+}
+
+fn to_be_evicted(name: &'static str) -> Explorer {
+    sharded(name).after(|world| {
+        let oracle = Oracle::default();
+        let cache = Cache::limited(world.process(), &oracle, SMALL_SHARD).expect("a new cache");
+        for n in 0..12 {
+            cache.put(&key(100 + n), &vec![n; LONG]).expect("there is room");
+        }
+        // One of the first segment is in use, and is carried on when it goes.
+        cache.fs().sleep(std::time::Duration::from_secs(7200));
+        assert!(cache.get(&key(100)));
+    })
+}
+
+/// A record's bytes are damaged on the disk. Two look it up while two publish it anew.
+pub(super) fn damaged(run: &Run) {
+    let oracle = Oracle::default();
+    let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
+    before.put(&key(0), &body(0)).unwrap();
+    run.world().machine(|machine| {
+        let segment = format!("{}/{SPACE}/s/00/seg-000000000001", dir());
+        machine.flip(&segment, 64 + 200);
+    });
+    process(run, &oracle, |cache| {
+        cache.get(&key(0));
+        cache.get_quickly(&key(0));
+    });
+    for n in [1, 2] {
+        process(run, &oracle, move |cache| {
+            cache.put_for_good(&key(0), &body(n));
+            cache.get(&key(0));
+        });
+    }
+    run.join();
+    Cache::proves_usable(run.world(), &oracle, &[key(0)]);
+}
+
+/// Pruning and verifying take out nothing that is whole and within the limit.
+pub(super) fn pruned(run: &Run) {
+    let oracle = Oracle::default();
+    let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
+    before.put_for_good(&key(1), &body(1));
+    process(run, &oracle, |cache| {
+        cache.put_for_good(&key(0), &body(0));
+        cache.get_quickly(&key(0));
+    });
+    process(run, &oracle, |cache| {
+        cache.clean();
+        cache.get(&key(1));
+    });
+    process(run, &oracle, |cache| {
+        if let Ok(verified) = cache.shards().verify() {
+            assert_eq!(verified.damaged, 0, "I12: a whole record is called damaged");
+        }
+        cache.get(&key(1));
+    });
+    run.join();
+    Cache::proves_usable(run.world(), &oracle, &[key(0), key(1)]);
+}
+
+#[test]
+fn sim_shards_rebuild_in_every_order() {
+    to_be_rebuilt("shards: rebuild").bounded(1, rebuilt).holds();
+    to_be_rebuilt("shards: rebuild").random(300, rebuilt).holds();
+}
+
+#[test]
+fn sim_shards_evict_in_every_order() {
+    to_be_evicted("shards: evict").bounded(1, evicted).holds();
+    to_be_evicted("shards: evict").random(300, evicted).holds();
+}
+
+#[test]
+fn sim_shards_replace_damage_in_every_order() {
+    sharded("shards: damage").bounded(1, damaged).holds();
+    sharded("shards: damage").random(300, damaged).holds();
+}
+
+#[test]
+fn sim_shards_keep_what_is_pruned_in_every_order() {
+    warmed("shards: prune").bounded(1, pruned).holds();
+    sharded("shards: prune").random(300, pruned).holds();
+}
+
+#[test]
+fn sim_shards_clear_in_every_order() {
+    warmed("shards: clear").bounded(2, clear::while_in_use).holds();
+    warmed("shards: clear, and it is empty").bounded(2, clear::clears).holds();
+    sharded("shards: clear").random(300, clear::while_in_use).holds();
+}
+
+#[test]
+fn sim_shards_note_in_every_order() {
+    warmed("shards: notes").bounded(2, notes::replaced).holds();
+    warmed("shards: notes").random(300, notes::replaced).holds();
+}
+
+#[test]
+fn sim_shards_removed_while_in_use() {
+    warmed("shards: rm -rf").bounded(1, remove::all_of_it).holds();
+    sharded("shards: rm -rf").random(300, remove::all_of_it).holds();
+    warmed("shards: rm -rf of the space").bounded(1, remove::the_space).holds();
+    warmed("shards: rm -rf of the shards").bounded(1, remove::the_shards).holds();
+}
+
+#[test]
+fn sim_shards_in_flight() {
+    sharded("shards: flight").bounded(1, flight::two).holds();
+    sharded("shards: flight, a death").kills(0, flight::soon).holds();
+    sharded("shards: flight, a stop").stops(0, flight::whatever_happens).holds();
+}
+
+#[test]
+fn sim_shards_and_die() {
+    sharded("shards: publish, a death").kills(0, publish::cold).holds();
+    warmed("shards: publish, a death").kills(1, publish::pair).holds();
+    to_be_rebuilt("shards: rebuild, a death").kills(0, rebuilt).holds();
+    to_be_evicted("shards: evict, a death").kills(0, evicted).holds();
+    warmed("shards: clear, a death").kills(1, clear::while_in_use).holds();
+    sharded("shards: damage, a death").kills(0, damaged).holds();
+}
+
+#[test]
+fn sim_shards_and_stop() {
+    warmed("shards: publish, a stop").stops(0, publish::pair).holds();
+    to_be_rebuilt("shards: rebuild, a stop").stops(0, rebuilt).holds();
+    to_be_evicted("shards: evict, a stop").stops(0, evicted).holds();
+}
+
+#[test]
+fn sim_shards_on_a_failing_disk() {
+    sharded("shards: publish, an error").errors(0, publish::cold).holds();
+    to_be_rebuilt("shards: rebuild, an error").errors(0, rebuilt).holds();
+    to_be_evicted("shards: evict, an error").errors(0, evicted).holds();
+    warmed("shards: clear, an error").errors(0, clear::while_in_use).holds();
+    sharded("shards: flight, an error").errors(0, flight::whatever_happens).holds();
+}
+
+#[test]
+fn sim_shards_power_cut_anywhere() {
+    let images = Images { all_below: 20, sample: 12, corners: false, seed: 1 };
+    sharded("shards: power cut").crashes(2, images, crash::work, crash::recover).holds();
+    let recover = |world: &World, oracle: &Oracle| {
+        oracle.forget_published();
+        let cache = Cache::proves_usable(world, oracle, &[key(0), key(1), key(100), key(161)]);
+        cache.clean();
+    };
+    let images = Images { sample: 6, ..images };
+    let body = |run: &Run| {
+        let oracle = Oracle::default();
+        knows(&oracle, 62, 16);
+        let theirs = oracle.clone();
+        process(run, &theirs, |cache| {
+            let _ = cache.put(&key(0), &body(0));
+            let _ = cache.put(&key(1), &body(1));
+        });
+        run.join();
+        oracle
+    };
+    to_be_rebuilt("shards: rebuild, power cut").crashes(1, images, body, recover).holds();
+}
+
+/// A full disk: what is there is served, what does not fit is not kept, and nothing is stored to a page
+/// without blocks (which would be SIGBUS).
+#[test]
+fn sim_shards_on_a_full_disk() {
+    for capacity in (0..40).map(|n| n * 8192) {
+        let world = World::new(Setup { capacity: Some(capacity), ..setup() }, 1);
+        let oracle = Oracle::default();
+        let Ok(cache) = Cache::open(world.process(), &oracle) else { continue };
+        let mut kept = Vec::new();
+        for n in 0..20 {
+            if cache.put(&key(n), &[n; LONG]).is_ok() {
+                kept.push(n);
+            }
+            let newest = kept.last().copied();
+            assert!(newest.is_none_or(|n| cache.get(&key(n))), "I8: {newest:?} of {kept:?} is gone");
+            // It is a minute later, and writing is tried again.
+            cache.fs().sleep(std::time::Duration::from_secs(61));
+        }
+        world.machine(|machine| machine.setup.capacity = None);
+        Cache::proves_usable(&world, &oracle, &[key(0), key(50)]);
+    }
+}
+
+/// I14: a look-up in a process that has looked there before asks the kernel for nothing.
+#[test]
+fn sim_shards_a_warm_hit_is_no_call() {
+    let world = World::new(setup(), 1);
+    let oracle = Oracle::default();
+    Cache::open(world.process(), &oracle).unwrap().put(&key(0), &body(0)).unwrap();
+    let cache = Cache::open(world.process(), &oracle).unwrap();
+    assert!(cache.get(&key(0)));
+    let calls = cache.fs().calls();
+    assert!(cache.get_quickly(&key(0)) && !cache.get_quickly(&key(7)));
+    assert_eq!(cache.fs().calls(), calls, "I14: a warm look-up called the kernel");
+    let writes = cache.fs().steps().1;
+    assert!(cache.get(&key(0)) && !cache.get(&key(7)));
+    assert_eq!(cache.fs().steps().1, writes, "I14: a look-up wrote");
+}
