@@ -1,11 +1,20 @@
-//! A hit against a compile: functions of about 12, 200 and 5,000 instructions, through the whole of
-//! [`Engine::load`] from a store in memory, beside a plain `JITModule`.
+//! Hits against compiles: functions of about 12, 200 and 5,000 instructions through the whole of
+//! [`Engine::load`], from the memory tier and, in a new process, from the cache directory, beside a plain
+//! `JITModule` with the same flags.
 //!
-//! Building the CLIF and setting up the ISA are left out on both sides, and so is the verifier, which a hit
-//! does not run. Each round measures both sides.
+//! Building the CLIF and setting up the ISA are left out on all sides, and so is the verifier, which a hit
+//! does not run. The last lines are ratios of medians of this run.
+//!
+//! ```text
+//! cargo bench --bench code
+//! ```
 
+use std::cell::RefCell;
+use std::env;
 use std::hint::black_box;
-use std::time::Instant;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use cachelift::code::{Engine, Program, Target};
 use cachelift::config::Config;
@@ -20,11 +29,13 @@ use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
+use criterion::Criterion;
 
 const FLAGS: &[(&str, &str)] = &[("enable_verifier", "false")];
 const SIZES: [(&str, usize, usize); 3] =
     [("small", 2, 2000), ("medium", 40, 500), ("large", 1050, 20)];
-const ROUNDS: usize = 15;
+/// In a process that loads from the cache directory: the size to load.
+const CHILD: &str = "CACHELIFT_BENCH_CHILD";
 
 extern "C" fn host(a: i64, b: i64, _: i64) -> i64 {
     a ^ b
@@ -119,7 +130,7 @@ fn function(isa: &dyn TargetIsa, steps: usize, seed: u64) -> Function {
     clif
 }
 
-fn plain(target: &Target, functions: &[Function]) -> f64 {
+fn plain(target: &Target, functions: &[Function]) -> Duration {
     let flags = cranelift_codegen::settings::Flags::clone(target.isa().flags());
     let isa = cranelift_native::builder().unwrap().finish(flags).unwrap();
     let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
@@ -143,7 +154,7 @@ fn plain(target: &Target, functions: &[Function]) -> f64 {
     }
     module.finalize_definitions().unwrap();
     black_box(module.get_finalized_function(ids[0]));
-    let time = start.elapsed().as_secs_f64();
+    let time = start.elapsed();
     // SAFETY: nothing of it is called any more.
     unsafe { module.free_memory() };
     time
@@ -159,43 +170,106 @@ fn program(functions: Vec<Function>) -> Program {
     program
 }
 
-fn hit(engine: &Engine, functions: &[Function]) -> f64 {
+fn hit(engine: &Engine, functions: &[Function], origin: Origin) -> Duration {
     let functions = functions.to_vec();
     let start = Instant::now();
     let loaded = engine.load(program(functions)).unwrap();
     black_box(loaded.function("f0").unwrap().address());
-    let time = start.elapsed().as_secs_f64();
-    assert!(loaded.units().all(|unit| unit.origin == Origin::Memory));
+    let time = start.elapsed();
+    assert!(loaded.units().all(|unit| unit.origin == origin));
     time
 }
 
-/// The median, and the best: what a busy machine has left untouched.
-fn summary(mut times: Vec<f64>) -> [f64; 2] {
-    times.sort_by(f64::total_cmp);
-    [times[times.len() / 2], times[0]]
+fn functions(target: &Target, steps: usize, count: usize) -> Vec<Function> {
+    (0..count).map(|seed| function(target.isa(), steps, seed as u64 + 1)).collect()
+}
+
+fn engine(target: &Target, dir: Option<&Path>) -> Engine {
+    let config = Config::default();
+    let config = match dir {
+        Some(dir) => config.dir(dir),
+        None => config,
+    };
+    Engine::new(Store::open(config), target.clone())
+}
+
+/// In another process: loads what is in the directory, and prints how many nanoseconds that took.
+fn child(size: &str) {
+    let (_, steps, count) = SIZES.into_iter().find(|(name, ..)| *name == size).unwrap();
+    let target = Target::host_with(FLAGS).unwrap();
+    let functions = functions(&target, steps, count);
+    let dir = env::var_os("CACHELIFT_DIR").unwrap();
+    let engine = engine(&target, Some(dir.as_ref()));
+    println!("{}", hit(&engine, &functions, Origin::Disk).as_nanos());
+}
+
+fn in_new_process(size: &str, dir: &Path) -> Duration {
+    let output = Command::new(env::current_exe().unwrap())
+        .env(CHILD, size)
+        .env("CACHELIFT_DIR", dir)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Duration::from_nanos(String::from_utf8(output.stdout).unwrap().trim().parse().unwrap())
+}
+
+/// Measures `run`, which takes `count` functions, and gives the median per function in microseconds.
+fn measure(
+    criterion: &mut Criterion,
+    name: &str,
+    count: usize,
+    mut run: impl FnMut() -> Duration,
+) -> f64 {
+    let samples = RefCell::new(Vec::new());
+    criterion.bench_function(name, |bencher| {
+        bencher.iter_custom(|rounds| {
+            (0..rounds)
+                .map(|_| {
+                    let time = run();
+                    samples.borrow_mut().push(time.as_secs_f64());
+                    time
+                })
+                .sum()
+        });
+    });
+    let mut samples = samples.into_inner();
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).map_or(f64::NAN, |median| median * 1e6 / count as f64)
 }
 
 fn main() {
-    let target = Target::host_with(FLAGS).unwrap();
-    let engine = Engine::new(Store::open(Config::default()), target.clone());
-    println!("microseconds per function      median of {ROUNDS:<14}      best");
-    println!("       instructions   compile      hit   ratio   compile      hit   ratio");
-    for (name, steps, count) in SIZES {
-        let functions: Vec<_> =
-            (0..count).map(|seed| function(target.isa(), steps, seed as u64 + 1)).collect();
-        let instructions = functions.iter().map(|f| f.dfg.num_insts()).sum::<usize>() / count;
-        drop(engine.load(program(functions.clone())).unwrap());
-
-        let (mut compiles, mut hits) = (Vec::new(), Vec::new());
-        let scale = 1e6 / count as f64;
-        for _ in 0..ROUNDS {
-            compiles.push(plain(&target, &functions) * scale);
-            hits.push(hit(&engine, &functions) * scale);
-        }
-        print!("{name:<8} {instructions:>10}");
-        for (compile, hit) in summary(compiles).into_iter().zip(summary(hits)) {
-            print!(" {compile:>9.1} {hit:>8.2} {:>6.1}x", compile / hit);
-        }
-        println!();
+    if let Ok(size) = env::var(CHILD) {
+        return child(&size);
     }
+    let mut criterion = Criterion::default()
+        .sample_size(15)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(3))
+        .configure_from_args();
+    let target = Target::host_with(FLAGS).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut lines = Vec::new();
+    for (name, steps, count) in SIZES {
+        let functions = functions(&target, steps, count);
+        let instructions = functions.iter().map(|f| f.dfg.num_insts()).sum::<usize>() / count;
+        let cache = dir.path().join(name);
+        let warm = engine(&target, Some(&cache));
+        drop(warm.load(program(functions.clone())).unwrap());
+
+        let mut case = |what: &str, run: &mut dyn FnMut() -> Duration| {
+            measure(&mut criterion, &format!("{name}/{what} of {count}"), count, run)
+        };
+        let compile = case("compile", &mut || plain(&target, &functions));
+        let memory = case("memory hit", &mut || hit(&warm, &functions, Origin::Memory));
+        let disk = case("disk hit, new process", &mut || in_new_process(name, &cache));
+        lines.push(format!(
+            "{name:<8} {instructions:>12} {compile:>10.2} {memory:>10.2} {:>7.1}x {disk:>10.2} {:>7.1}x",
+            compile / memory,
+            compile / disk
+        ));
+    }
+    criterion.final_summary();
+    println!("\nmedians in microseconds per function, and how many times faster than compiling");
+    println!("         instructions    compile     memory    ratio       disk    ratio");
+    lines.iter().for_each(|line| println!("{line}"));
 }

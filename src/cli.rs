@@ -9,8 +9,10 @@ mod clear;
 mod exit;
 mod inspect;
 mod output;
+mod prune;
 mod run;
 mod stats;
+mod verify;
 
 use std::ffi::OsString;
 
@@ -49,6 +51,8 @@ enum Command {
     Run(run::Arguments),
     Stats(stats::Arguments),
     Inspect(inspect::Arguments),
+    Prune(prune::Arguments),
+    Verify(verify::Arguments),
     /// Remove every entry of the cache
     ///
     /// Processes that use the cache meanwhile go on with what they have loaded.
@@ -112,6 +116,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match command {
         Command::Run(arguments) => run::run(&arguments, config, output),
         Command::Stats(arguments) => stats::run(&arguments, config, output),
+        Command::Prune(arguments) => prune::run(&arguments, config, output),
+        Command::Verify(arguments) => verify::run(&arguments, config, output),
         Command::Clear => clear::run(config, output),
         Command::Inspect(arguments) => inspect::run(&arguments, config, output),
         Command::Dir => dir(&config, output),

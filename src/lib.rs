@@ -1,4 +1,28 @@
-//! cachelift: a persistent, multi-process-safe cache of machine code that Cranelift generates.
+//! Compile once on this machine; every process runs it.
+//!
+//! cachelift is a persistent cache of the machine code that [Cranelift](https://cranelift.dev) generates, safe to share
+//! among any number of threads and processes.
+//!
+//! ```text
+//!   cli, stress ──► code ──► store ──► key, sync, fs
+//! ```
+//!
+//! | door | begins at |
+//! |---|---|
+//! | Authors of JITs | `code::Engine`: CLIF in, callable code out, compiled once (feature `jit`) |
+//! | Anything made once | [`store::Store`]: bytes under keys, one maker per key |
+//! | The command | `cachelift --help` (feature `cli`) |
+//!
+//! What is promised:
+//!
+//! 1. A hit is the code that a compile of exactly this input would give.
+//! 2. One compile per key, however many threads and processes ask at once.
+//! 3. Nothing that the disk, another process, a crash or a clean-up does can fail, crash or block a caller for
+//!    longer than a compile.
+//! 4. A hit costs microseconds, a hot call a pointer call.
+//!
+//! [`config`] has the settings and the environment, [`key`] what things are called, [`stats`] what a process did. The
+//! README shows each door at work, and how every promise is checked.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -20,6 +44,14 @@ pub mod key;
 mod race;
 pub mod stats;
 pub mod store;
+#[cfg(feature = "stress")]
+#[doc(hidden)]
+pub mod stress;
 mod sync;
 #[cfg(test)]
 mod testing;
+
+/// The README's examples compile.
+#[cfg(all(doctest, feature = "jit"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -23,10 +23,10 @@
 //!
 //! - The body's own thread prepares, spawns and joins; it races with nobody.
 //! - Writers are spawned first, and each thread reads again what it wrote.
-//! - Preemptions are bounded: two, unless [`check_within`] says otherwise.
+//! - Preemptions are bounded: two, unless `check_within` says otherwise.
 //! - The *set* of outcomes is asserted: loom must see all of the legal ones and no other. A body with a single
 //!   legal outcome must at least have run more than once.
-//! - A [`Fault`] that is planted must be seen: [`reject`].
+//! - A [`Fault`] that is planted must be seen: `reject`.
 //!
 //! What watches a race must not take part in it: the outcomes are collected in `std`'s own types, which
 //! loom and shuttle do not see.
@@ -39,10 +39,18 @@ pub(crate) struct Fault(
 );
 
 /// Whether a test has planted `fault`. Always `false`, and gone, in code that is not a test's.
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "stress")))]
 #[inline(always)]
 pub(crate) const fn planted(_: Fault) -> bool {
     false
+}
+
+/// Whether the environment of this process of the stress tool has planted `fault`, by its words.
+#[cfg(all(feature = "stress", not(test)))]
+pub(crate) fn planted(fault: Fault) -> bool {
+    static PLANTED: crate::sync::OnceLock<Option<String>> = crate::sync::OnceLock::new();
+    let planted = PLANTED.get_or_init(|| std::env::var("CACHELIFT_STRESS_FAULT").ok());
+    planted.as_deref() == Some(fault.0)
 }
 
 #[cfg(test)]

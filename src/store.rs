@@ -15,6 +15,7 @@
 //! This file is what users see; `tiers` puts the parts together.
 
 pub(crate) mod disk;
+pub(crate) mod failpoint;
 #[cfg_attr(not(test), allow(dead_code, reason = "nothing is wired to it yet"))]
 pub(crate) mod flight;
 pub(crate) mod memory;
@@ -31,9 +32,9 @@ use crate::stats::Stats;
 use crate::sync::Arc;
 
 pub use disk::record::{Kind, Meta};
-pub use disk::usage::{Amount, Entry, Usage};
+pub use disk::usage::{Amount, Entry, Usage, Verified};
 pub use record::{Draft, Origin, Published, Record};
-pub use status::{Inspection, Status};
+pub use status::{Inspection, PruneLimits, Status};
 
 use disk::fs::real::RealFs;
 use tiers::Tiers;
@@ -108,8 +109,8 @@ impl Store {
 
     /// The record of `key`: from a tier, from another thread or process that is making it, or from `make`.
     ///
-    /// Waiting for others is bounded: at least 5 s for a key that nobody has made before, four times the known
-    /// cost otherwise (50 ms to 30 s); after that `make` runs here too. Inside another `make` nothing waits.
+    /// Waiting for another process is bounded by 5 s, for a thread of this one by 10 s; after that `make` runs
+    /// here too. Inside another `make` nothing waits.
     ///
     /// # Errors
     ///
@@ -172,6 +173,37 @@ impl Store {
     /// The record of `key` for looking at: it is not counted as used.
     pub fn inspect(&self, key: &Key) -> Option<Inspection> {
         self.0.inspect(key)
+    }
+
+    /// Removes the entry of `key`, here and in the directory; says whether there was one. Other processes that
+    /// have loaded it keep it.
+    ///
+    /// # Errors
+    ///
+    /// If the directory may only be read, or the file system refuses.
+    pub fn remove(&self, key: &Key) -> Result<bool, StoreError> {
+        self.0.remove(key)
+    }
+
+    /// Removes what is over the limits: entries that were not used for long, then those that are worth the least
+    /// for the room they take. Says what is left. Others may go on working. Where records share segments, what
+    /// goes is whole segments, and what is still in use in them is moved.
+    ///
+    /// # Errors
+    ///
+    /// If there is no directory that may be written, or the file system refuses.
+    pub fn prune(&self, limits: PruneLimits) -> Result<Usage, StoreError> {
+        self.0.prune(limits)
+    }
+
+    /// Reads every record of the directory, takes out those that are damaged, and counts both. `step` is told
+    /// from time to time how many parts are done, and of how many.
+    ///
+    /// # Errors
+    ///
+    /// If there is no directory that may be written, or the file system refuses.
+    pub fn verify(&self, step: impl FnMut(usize, usize)) -> Result<Verified, StoreError> {
+        self.0.verify(step)
     }
 
     /// Removes every entry, here and in the directory, and says what lay there. Others may go on working:

@@ -58,7 +58,7 @@ pub(crate) use std::thread_local;
 /// Set once and read ever after: the same in every build, neither loom nor shuttle looks into it.
 pub(crate) use std::sync::OnceLock;
 
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A guard of [`Mutex`].
@@ -76,6 +76,24 @@ impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Locks it, unless somebody has it: a thread here, or one that a forked child has left behind in its parent.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Sets the value. The one before is dropped when the lock is free again: what that does may take long (unmap
+    /// memory, close a file), and a child that is forked meanwhile would find it locked for ever.
+    pub(crate) fn set(&self, value: T) {
+        let mut guard = self.lock();
+        let old = std::mem::replace(&mut *guard, value);
+        drop(guard);
+        drop(old);
+    }
 }
 
 /// A condition variable for [`Mutex`].
@@ -89,10 +107,6 @@ impl Condvar {
 
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
-    }
-
-    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits at most `limit`; says whether the limit was reached.

@@ -702,7 +702,7 @@ fn the_cache_is_counted_and_cleared() {
     let none = json();
     assert_eq!(
         fields(&none),
-        sorted(["schema", "dir", "max_size", "artifacts", "notes", "temporary"])
+        sorted(["schema", "dir", "max_size", "artifacts", "notes", "temporary", "occupied"])
     );
     assert_eq!(none["schema"], 1);
     assert_eq!(none["dir"].as_str(), dir.to_str());

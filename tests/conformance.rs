@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -54,10 +55,41 @@ impl Cache {
         below(&self.dir()).into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
     }
 
-    /// The files that hold records.
-    fn records(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let is_record = |bytes: &[u8]| bytes.starts_with(b"CLR\x01");
-        self.files().into_iter().filter(|(_, bytes)| is_record(bytes)).collect()
+    /// Puts the directory back to how it was.
+    fn restore(&self, before: &BTreeMap<PathBuf, Vec<u8>>) {
+        for path in below(&self.dir()) {
+            if !before.contains_key(&path) {
+                fs::remove_file(path).unwrap();
+            }
+        }
+        for (path, bytes) in before {
+            fs::write(path, bytes).unwrap();
+        }
+    }
+}
+
+/// Where a record lies: in a file of its own, or among others.
+#[derive(Clone, Debug)]
+struct Place {
+    path: PathBuf,
+    bytes: Range<usize>,
+}
+
+impl Place {
+    /// The places of all records in these files.
+    fn find(files: &BTreeMap<PathBuf, Vec<u8>>) -> Vec<Self> {
+        const STEP: usize = 64;
+        let mut places = Vec::new();
+        for (path, bytes) in files {
+            let begins = |at: &usize| bytes[*at..].starts_with(b"CLR\x01");
+            let mut starts: Vec<_> = (0..bytes.len()).step_by(STEP).filter(begins).collect();
+            let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            starts.push(used.next_multiple_of(STEP).min(bytes.len()));
+            places.extend(
+                starts.windows(2).map(|pair| Place { path: path.clone(), bytes: pair[0]..pair[1] }),
+            );
+        }
+        places
     }
 }
 
@@ -254,79 +286,118 @@ fn small(folder: &TempDir) -> Vec<PathBuf> {
     vec![path]
 }
 
-/// Runs the file with each record damaged by `damages`, and checks each time that all is well and the
-/// record replaced. Returns how many times that was.
-fn survive(damages: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> usize {
+/// Runs the small file again and again, each time with other damage to the directory; `damages` is told what
+/// is in its files, and where its records are. Every run gives the right results. After damage to a record
+/// (`heals`) the run replaces it, and the next one makes nothing. Returns how often that was.
+fn survive(
+    heals: bool,
+    damages: impl Fn(&BTreeMap<PathBuf, Vec<u8>>, &[Place]) -> Vec<(PathBuf, Vec<u8>)>,
+) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let files = small(&folder);
     let cache = Cache::new();
     let passed = cache.run(&files).passed();
-    let records = cache.records();
-    assert!(records.len() >= 2, "{:?}", cache.files().keys());
-    let mut times = 0;
-    for (path, whole) in &records {
-        for damaged in damages(whole) {
-            fs::write(path, &damaged).unwrap();
-            let run = cache.run(&files);
-            assert_eq!(run.passed(), passed);
-            let now = fs::read(path).unwrap();
-            assert!(now != damaged, "{}: {} bytes, not replaced", path.display(), damaged.len());
-            times += 1;
+    let whole = cache.files();
+    let places = Place::find(&whole);
+    assert!(places.len() >= 4, "{places:?} in {:?}", whole.keys());
+    let damages = damages(&whole, &places);
+    for (path, damaged) in &damages {
+        cache.restore(&whole);
+        fs::write(path, damaged).unwrap();
+        assert_eq!(cache.run(&files).passed(), passed);
+        let next = cache.run(&files);
+        assert_eq!(next.passed(), passed);
+        if heals {
+            next.made_nothing();
         }
-        let run = cache.run(&files);
-        assert_eq!(run.passed(), passed);
-        run.made_nothing();
     }
-    times
+    damages.len()
 }
 
-/// A flipped bit is never served, wherever it is: in the header every byte, beyond it a part that is
-/// small enough to be tried and large enough to hit every section. Mutant seen: the checksum not compared.
+/// The file with a bit of this byte flipped.
+fn flipped(whole: &BTreeMap<PathBuf, Vec<u8>>, path: &Path, at: usize) -> (PathBuf, Vec<u8>) {
+    let mut damaged = whole[path].clone();
+    damaged[at] ^= 1 << (at % 8);
+    (path.to_path_buf(), damaged)
+}
+
+/// A flipped bit of a record is never served, wherever it is: in the header every byte of one record, in
+/// all of them a part that is small enough to be tried and large enough to hit every section. Mutant seen:
+/// the checksum not compared.
 #[test]
 fn a_flipped_bit_is_a_miss_and_is_healed() {
-    let times = survive(|whole| {
-        let header = 0..whole.len().min(192);
-        let beyond = (header.end..whole.len()).step_by(7);
-        let end = whole.len().saturating_sub(16)..whole.len();
-        let places = header.chain(beyond).chain(end);
-        places
-            .map(|at| {
-                let mut damaged = whole.to_vec();
-                damaged[at] ^= 1 << (at % 8);
-                damaged
-            })
-            .collect()
+    let times = survive(true, |whole, places| {
+        let every = |place: &Place| place.bytes.clone().take(160).collect::<Vec<_>>();
+        let some = |place: &Place| {
+            let end = place.bytes.end.saturating_sub(16)..place.bytes.end;
+            place.bytes.clone().step_by(23).chain(end.step_by(3)).collect()
+        };
+        let mut flips = Vec::new();
+        for (n, place) in places.iter().enumerate() {
+            let offsets = if n == 0 { every(place) } else { some(place) };
+            flips.extend(offsets.into_iter().map(|at| flipped(whole, &place.path, at)));
+        }
+        flips
     });
-    assert!(times > 400, "{times}");
+    assert!(times > 200, "{times}");
 }
 
-/// Nor is a record that ends early, or goes on too long.
+/// Nor is a record that ends early, because its file does.
 #[test]
 fn a_cut_record_is_a_miss_and_is_healed() {
-    let times = survive(|whole| {
-        let mut lengths: Vec<_> = (0..whole.len()).step_by(29).collect();
-        lengths.extend([1, 127, 128, 129, whole.len() - 8, whole.len() - 1]);
-        lengths.into_iter().map(|length| whole[..length].to_vec()).collect()
+    let times = survive(true, |whole, places| {
+        let lengths = |place: &Place| {
+            let Range { start, end } = place.bytes;
+            let some = (start..end).step_by(97);
+            some.chain([start + 1, start + 128, end - 8, end - 1]).collect::<Vec<_>>()
+        };
+        let cut =
+            |place: &Place, length| (place.path.clone(), whole[&place.path][..length].to_vec());
+        places
+            .iter()
+            .flat_map(|place| lengths(place).into_iter().map(|length| cut(place, length)))
+            .collect()
     });
-    assert!(times > 50, "{times}");
+    assert!(times > 30, "{times}");
 }
 
-/// Records of other functions under this one's name are not served. Mutant seen: the key not compared.
+/// Whole records of other functions are not served. Mutant seen: the key not compared.
 #[test]
 fn exchanged_records_are_misses() {
-    let folder = tempfile::tempdir().unwrap();
-    let files = small(&folder);
-    let cache = Cache::new();
-    let passed = cache.run(&files).passed();
-    let records = cache.records();
-    let paths: Vec<_> = records.keys().collect();
-    for (path, other) in paths.iter().zip(paths.iter().cycle().skip(1)) {
-        fs::write(path, &records[*other]).unwrap();
-    }
-    assert_eq!(cache.run(&files).passed(), passed);
-    let run = cache.run(&files);
-    assert_eq!(run.passed(), passed);
-    run.made_nothing();
+    let times = survive(true, |whole, places| {
+        let mut exchanges = Vec::new();
+        for place in places {
+            for other in places {
+                let bytes = &whole[&other.path][other.bytes.clone()];
+                if other.bytes != place.bytes && bytes.len() <= place.bytes.len() {
+                    let mut damaged = whole[&place.path].clone();
+                    damaged[place.bytes.start..][..bytes.len()].copy_from_slice(bytes);
+                    exchanges.push((place.path.clone(), damaged));
+                }
+            }
+        }
+        exchanges
+    });
+    assert!(times > 2, "{times}");
+}
+
+/// Whatever is damaged beside the records, results are right: every file is hit, its beginning byte by byte.
+#[test]
+fn damage_to_any_file_changes_no_result() {
+    let times = survive(false, |whole, _| {
+        const BEGINNING: usize = 64;
+        let mut flips = Vec::new();
+        for (path, bytes) in whole {
+            let used = (BEGINNING..bytes.len()).filter(|at| bytes[*at] != 0);
+            let step = (used.clone().count() / 20).max(1);
+            let offsets = (0..bytes.len().min(BEGINNING)).step_by(3).chain(used.step_by(step));
+            flips.extend(offsets.map(|at| flipped(whole, path, at)));
+            flips.push((path.clone(), Vec::new()));
+            flips.push((path.clone(), bytes[..bytes.len() / 2].to_vec()));
+        }
+        flips
+    });
+    assert!(times > 50, "{times}");
 }
 
 /// Where the file lies, how it is called, from where, by whom: none of it is in a key. Mutant seen: the
@@ -398,6 +469,6 @@ fn modes_do_as_they_say() {
     let refreshed = run("refresh");
     refreshed.passed();
     assert_eq!(refreshed.count("made"), made, "all is made anew");
-    assert_ne!(cache.records(), BTreeMap::new());
+    assert_ne!(cache.files(), before);
     run("read-write").made_nothing();
 }

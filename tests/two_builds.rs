@@ -91,7 +91,9 @@ fn build(dir: &Path, name: &str, changed: Option<&str>) -> PathBuf {
 }
 
 fn copy_tree(from: &Path, to: &Path) {
-    each_file(from, to, &mut |from, to| drop(fs::copy(from, to).unwrap()));
+    each_file(from, to, &mut |from, to| {
+        fs::copy(from, to).unwrap();
+    });
 }
 
 /// As `copy_tree`, without the crate's own parts, which are to be built: cargo writes no file in place.

@@ -113,7 +113,9 @@ fn show(key: &Key, inspection: &Inspection) -> String {
     for part in &meta.parts {
         row("part", &format_args!("{} ({}) = {}", part.name, part.kind, part.preview));
     }
-    if let Ok(artifact) = &artifact {
+    if cfg!(target_arch = "x86_64")
+        && let Ok(artifact) = &artifact
+    {
         let _ = write!(text, "\n{}\n{}", styled(HEAD, "machine code"), disassembly(artifact));
     }
     if let Some(source) = &meta.source {

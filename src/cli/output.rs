@@ -112,14 +112,19 @@ impl Progress {
     /// Short work shows no bar.
     const PATIENCE: Duration = Duration::from_millis(500);
 
-    /// Begins a stretch of `steps` steps of what `what` says.
-    pub(super) fn begin(&mut self, what: &'static str, steps: usize) {
+    /// Begins a stretch of `steps` steps, if it is known how many, of what `what` says.
+    pub(super) fn begin(&mut self, what: &'static str, steps: Option<usize>) {
         self.clear();
         if !io::stderr().is_terminal() || std::env::var_os("CI").is_some_and(|ci| !ci.is_empty()) {
             return;
         }
-        let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}") {
+        let length = steps.map(|steps| steps as u64);
+        let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden());
+        let template = match steps {
+            Some(_) => "{msg} {wide_bar} {pos}/{len}",
+            None => "{msg} {pos}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         bar.set_message(what);

@@ -14,14 +14,14 @@ mod report;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs, mem};
+use std::{fmt, fs, io, mem};
 
 use clap::{Args, ValueEnum};
 use cranelift_codegen::data_value::{DataValue, DisplayDataValues, write_data_value_list};
 use cranelift_codegen::ir::TrapCode;
 
 use super::exit::Exit;
-use super::output::{BAD, Output, micros_since, styled};
+use super::output::{BAD, Output, Progress, micros_since, styled};
 use crate::code::clif::{
     self, CallError, Check, Clif, ClifError, ClifFile, ClifTarget, Reading, RunLine, Targets,
 };
@@ -114,7 +114,7 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
     };
 
     let loading = sync::now();
-    let loads = load(&files, Store::open(config), arguments, call.is_some());
+    let loads = load(&files, Store::open(config), arguments, call.is_some(), output.progress());
     let loading = micros_since(loading);
     let mut units = Vec::new();
     let mut making = 0;
@@ -177,7 +177,7 @@ fn read_files<'a>(
     let options = clif::Options { reversed: arguments.declare_in_reverse };
     let mut targets = Targets::default();
     let mut files = Vec::with_capacity(arguments.files.len());
-    output.progress().begin("reading", arguments.files.len());
+    output.progress().begin("reading", Some(arguments.files.len()));
     for path in &arguments.files {
         match read(path).and_then(|text| {
             clif::parse(&text, &mut targets, options).map_err(|error| place(path, &error))
@@ -208,13 +208,13 @@ fn read_files<'a>(
 
 fn read(path: &Path) -> Result<String, String> {
     let shown = path.display();
-    if path.is_dir() {
-        return Err(format!(
-            "{shown}: is a directory; name the files in it, such as {}",
-            path.join("*.clif").display()
-        ));
-    }
-    let bytes = fs::read(path).map_err(|error| format!("{shown}: {error}"))?;
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::IsADirectory => {
+            let files = path.join("*.clif");
+            format!("{shown}: is a directory; name the files in it, such as {}", files.display())
+        }
+        _ => format!("{shown}: {error}"),
+    })?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = 1 + error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count();
@@ -237,7 +237,13 @@ struct Load {
 }
 
 /// Loads all files for all of their targets, in one go through the store.
-fn load(files: &[File<'_>], store: Store, arguments: &Arguments, first_only: bool) -> Vec<Load> {
+fn load(
+    files: &[File<'_>],
+    store: Store,
+    arguments: &Arguments,
+    first_only: bool,
+    progress: &mut Progress,
+) -> Vec<Load> {
     let options = Options { keep_source: arguments.keep_ir, keep_parts: arguments.keep_ir };
     let mut engines = HashMap::new();
     let mut places = Vec::new();
@@ -257,14 +263,15 @@ fn load(files: &[File<'_>], store: Store, arguments: &Arguments, first_only: boo
             places.push((at, Arc::clone(target), engine.clone()));
         }
     }
-    let results = Engine::load_each(jobs);
+    progress.begin("compiled", None);
+    let results = Engine::load_each_watched(jobs, || progress.step());
     let load = |((file, target, engine), result)| Load { file, target, engine, result };
     places.into_iter().zip(results).map(load).collect()
 }
 
 /// Runs the run lines of every file for every target that it was loaded for.
 fn run_lines(files: &[File<'_>], loads: &[Load], output: &mut Output, tally: &mut Tally) {
-    output.progress().begin("running", loads.len());
+    output.progress().begin("running", Some(loads.len()));
     let mut failed = None;
     for load in loads {
         let file = &files[load.file];

@@ -60,7 +60,10 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
             row("artifacts", amount(usage.artifacts));
             row("notes", amount(usage.notes));
             row("unfinished", amount(usage.temporary));
-            row("in all", format!("{} of at most {}", size(usage.bytes()), size(config.max_size)));
+            row(
+                "on disk",
+                format!("{} of at most {}", size(usage.occupied), size(config.max_size)),
+            );
         }
     }
     output.finish(Exit::Ok)

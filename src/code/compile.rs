@@ -23,12 +23,7 @@ use super::error::{CodeError, VerifierError};
 use super::target::Target;
 use crate::key::Key;
 
-/// The bytes that a value's `Hash` writes, the zeros in them left out.
-///
-/// Nearly all of what a function writes are small numbers in wide fields: indices in four bytes, lengths
-/// and discriminants in eight. They are written in two bytes and in one, those that do not fit after a
-/// mark that says so. What was written before always says what comes next, so two streams that were
-/// different still are; and there is half as much to hash.
+/// Collects the bytes that a function's `Hash` writes.
 #[derive(Default)]
 pub(crate) struct Stream(Vec<u8>);
 
@@ -40,15 +35,38 @@ impl Stream {
 
     /// The bytes of this function, in place of those before.
     pub(crate) fn fill(&mut self, function: &Function) -> &[u8] {
-        self.0.clear();
-        function.stencil.hash(self);
+        let mut bytes = std::mem::take(&mut self.0);
+        bytes.clear();
+        // Which of the two it is comes first, so that one is never taken for the other.
+        let is_small = function.dfg.num_values().max(function.dfg.num_insts()) < 250;
+        bytes.push(is_small.into());
+        self.0 = if is_small {
+            let mut writer = Writer::<true>(bytes);
+            function.stencil.hash(&mut writer);
+            writer.0
+        } else {
+            let mut writer = Writer::<false>(bytes);
+            function.stencil.hash(&mut writer);
+            writer.0
+        };
         &self.0
     }
+}
 
+/// Writes what a `Hash` writes, the zeros in it left out.
+///
+/// Nearly all of what a function writes are small numbers in wide fields: indices in four bytes, lengths
+/// and discriminants in eight. Lengths are written in one byte, and indices in two, or in one for a
+/// `SMALL` function; those that do not fit stand after a mark that says so. What was written before always
+/// says what comes next, so two functions that were different still are; and there is much less to hash.
+struct Writer<const SMALL: bool>(Vec<u8>);
+
+impl<const SMALL: bool> Writer<SMALL> {
     #[cold]
     #[inline(never)]
     fn write_wide_u32(&mut self, number: u32) {
-        self.0.extend_from_slice(&u16::MAX.to_le_bytes());
+        let mark = if SMALL { &[u8::MAX][..] } else { &[u8::MAX, u8::MAX] };
+        self.0.extend_from_slice(mark);
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
@@ -60,7 +78,7 @@ impl Stream {
     }
 }
 
-impl Hasher for Stream {
+impl<const SMALL: bool> Hasher for Writer<SMALL> {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
@@ -80,7 +98,8 @@ impl Hasher for Stream {
     fn write_u32(&mut self, number: u32) {
         // All ones stands for "none" in packed options, so it is made the shortest of all: 0.
         match number.wrapping_add(1) {
-            short @ 0..0xFFFF => self.write_u16(short as u16),
+            short @ 0..0xFF if SMALL => self.0.push(short as u8),
+            short @ 0..0xFFFF if !SMALL => self.write_u16(short as u16),
             _ => self.write_wide_u32(number),
         }
     }
@@ -104,19 +123,20 @@ impl Hasher for Stream {
     }
 
     fn finish(&self) -> u64 {
-        unreachable!("a stream is read as bytes")
+        unreachable!("what was written is read as bytes")
     }
 }
 
 /// Compiles functions, one after the other, reusing memory.
 pub(crate) struct Compiler<'a> {
     target: &'a Target,
-    context: Context,
+    /// Made when there is something to compile: a hit needs none.
+    context: Option<Box<Context>>,
 }
 
 impl<'a> Compiler<'a> {
     pub(crate) fn new(target: &'a Target) -> Self {
-        Compiler { target, context: Context::new() }
+        Compiler { target, context: None }
     }
 
     /// The artifact of `function`; `name` is what errors call it. A panic in Cranelift is an error too.
@@ -128,7 +148,7 @@ impl<'a> Compiler<'a> {
         let compiled = catch_unwind(AssertUnwindSafe(|| self.compile_or_panic(name, function)));
         compiled.unwrap_or_else(|panic| {
             // What a panic left behind in here is not looked at again.
-            self.context = Context::new();
+            self.context = None;
             let message = panic
                 .downcast_ref::<String>()
                 .map(String::as_str)
@@ -139,12 +159,12 @@ impl<'a> Compiler<'a> {
     }
 
     fn compile_or_panic(&mut self, name: &str, function: &Function) -> Result<Vec<u8>, CodeError> {
-        self.context.clear();
-        self.context.func = function.clone();
-        self.context
+        let context = self.context.get_or_insert_with(|| Box::new(Context::new()));
+        context.clear();
+        context.func = function.clone();
+        let compiled = context
             .compile(self.target.isa(), &mut Default::default())
             .map_err(|error| explain(name, function, error.inner))?;
-        let compiled = self.context.compiled_code().expect("it has just been compiled");
         artifact::encode(compiled, function, self.target.environment())
             .map_err(|reason| CodeError::Unsupported { function: name.into(), reason })
     }
@@ -190,10 +210,10 @@ mod tests {
         None,
     }
 
-    fn stream(tokens: &[Token]) -> Vec<u8> {
-        let mut stream = Stream::default();
-        tokens.hash(&mut stream);
-        stream.0
+    fn written<const SMALL: bool>(value: impl Hash) -> Vec<u8> {
+        let mut writer = Writer::<SMALL>(Vec::new());
+        value.hash(&mut writer);
+        writer.0
     }
 
     fn tokens() -> impl Strategy<Value = Vec<Token>> {
@@ -220,34 +240,32 @@ mod tests {
         /// Different values, different bytes. Mutant: wide numbers without the mark before them.
         #[test]
         fn streams_differ_if_values_do(a in tokens(), b in tokens()) {
-            prop_assert_eq!(a == b, stream(&a) == stream(&b));
+            prop_assert_eq!(a == b, written::<true>(&a) == written::<true>(&b));
+            prop_assert_eq!(a == b, written::<false>(&a) == written::<false>(&b));
         }
     }
 
-    /// Every pair of numbers around the edges of what two bytes hold is told apart, whatever follows.
-    /// Mutants: `0..=0xFFFF` for what is short (65,534 would look like the mark); `0..=0xFF` likewise.
+    /// Every pair of numbers around the edges of what one byte and two hold is told apart, whatever follows.
+    /// Mutants: `0..=0xFFFF` for what is short (65,534 would look like the mark), `0..=0xFF` likewise.
     #[test]
     fn numbers_at_the_edges_are_told_apart() {
         let edges: Vec<u32> =
             (0..300).chain(65_500..65_600).chain(u32::MAX - 300..=u32::MAX).collect();
+        told_apart(edges.iter().map(written::<true>));
+        told_apart(edges.iter().map(written::<false>));
+        let wide = edges.iter().map(|n| *n as usize).chain([usize::MAX, usize::MAX - 1]);
+        told_apart(wide.map(written::<true>));
+    }
+
+    /// Each is written in its own way, and none is the beginning of another: that is what lets a reader
+    /// know where one ends.
+    fn told_apart(all: impl Iterator<Item = Vec<u8>>) {
         let mut seen = std::collections::HashSet::new();
-        for number in &edges {
-            let mut stream = Stream::default();
-            stream.write_u32(*number);
-            assert!(seen.insert(stream.0.clone()), "{number}");
+        for bytes in all {
+            assert!(seen.insert(bytes.clone()), "{bytes:?}");
         }
-        for a in &seen {
-            // No encoding begins another: that is what lets a reader know where one ends.
-            assert!((1..a.len()).all(|length| !seen.contains(&a[..length])), "{a:?}");
-        }
-        seen.clear();
-        for number in edges.iter().map(|n| *n as usize).chain([usize::MAX, usize::MAX - 1]) {
-            let mut stream = Stream::default();
-            stream.write_usize(number);
-            assert!(seen.insert(stream.0.clone()), "{number}");
-        }
-        for a in &seen {
-            assert!((1..a.len()).all(|length| !seen.contains(&a[..length])), "{a:?}");
+        for bytes in &seen {
+            assert!((1..bytes.len()).all(|length| !seen.contains(&bytes[..length])), "{bytes:?}");
         }
     }
 }

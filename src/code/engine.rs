@@ -129,6 +129,14 @@ impl Engine {
     ///
     /// The engines must be on one store; where they are not, all goes through that of the first.
     pub fn load_each(jobs: Vec<(Engine, Program)>) -> Vec<Result<Loaded, CodeError>> {
+        Self::load_each_watched(jobs, || {})
+    }
+
+    /// As [`load_each`](Self::load_each), and calls `made` after each function that is compiled.
+    pub fn load_each_watched(
+        jobs: Vec<(Engine, Program)>,
+        mut made: impl FnMut(),
+    ) -> Vec<Result<Loaded, CodeError>> {
         let Some(store) = jobs.first().map(|(engine, _)| engine.store().clone()) else {
             return Vec::new();
         };
@@ -153,6 +161,7 @@ impl Engine {
             let start = sync::now();
             let draft = engine.make(compilers.of(number), program, &program.functions[index]);
             micros[i] = start.elapsed().as_micros() as u64;
+            made();
             draft
         });
 
@@ -249,9 +258,9 @@ impl Engine {
             fetched[i].origin = Origin::Made;
         }
         let (names, definitions) = program.into_parts();
-        let all = definitions.into_iter().zip(functions).zip(fetched);
+        let all = definitions.iter().zip(functions).zip(fetched);
         let got = all.map(|((definition, function), fetched)| Got {
-            name: definition.name,
+            name: Arc::clone(&definition.name),
             function,
             key: fetched.key,
             origin: fetched.origin,
@@ -315,7 +324,7 @@ fn add_trampolines(program: &mut Program, target: &Target) -> Vec<usize> {
         .map(|definition| {
             let signature = &definition.clif.signature;
             *by_signature.entry(signature).or_insert_with(|| {
-                let clif = call::trampoline(signature, target.isa());
+                let clif = Box::new(call::trampoline(signature, target.isa()));
                 added.push(Definition { name: call::trampoline_name(signature).into(), clif });
                 count + added.len() - 1
             })

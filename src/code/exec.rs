@@ -21,6 +21,7 @@ use std::ptr::NonNull;
 use cranelift_codegen::data_value::DataValue;
 use cranelift_codegen::ir::LibCall;
 use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider, SystemMemoryProvider};
+use cranelift_module::ModuleError;
 
 use super::call;
 use super::error::CodeError;
@@ -66,7 +67,11 @@ impl Writable {
         let finished = self.provider.finalize(BranchProtection::None);
         let memory = Executable { provider: self.provider, start: self.start, length: self.length };
         // On an error `memory` is dropped and unmapped here.
-        finished.map(|()| memory).map_err(|error| format!("{error:?}"))
+        finished.map(|()| memory).map_err(|error| match error {
+            // With its causes, which the plain form leaves out.
+            ModuleError::Backend(error) => format!("{error:#}"),
+            error => error.to_string(),
+        })
     }
 }
 

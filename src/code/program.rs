@@ -58,7 +58,7 @@ pub(crate) enum Meaning {
 /// A function of a program.
 pub(crate) struct Definition {
     pub(crate) name: Arc<str>,
-    pub(crate) clif: Clif,
+    pub(crate) clif: Box<Clif>,
 }
 
 impl Program {
@@ -85,7 +85,7 @@ impl Program {
         let name = Arc::from(name);
         self.names.mean(&name, Meaning::Defined(self.functions.len()))?;
         self.replace_text(&mut clif);
-        self.functions.push(Definition { name, clif });
+        self.functions.push(Definition { name, clif: Box::new(clif) });
         Ok(self)
     }
 
@@ -145,7 +145,7 @@ impl Program {
 
     /// The function as text, with the names that it was defined with.
     pub(crate) fn source(&self, definition: &Definition) -> String {
-        let mut clif = definition.clif.clone();
+        let mut clif = Clif::clone(&definition.clif);
         let table = clif.params.user_named_funcs().clone();
         each_name(&mut clif, |name| {
             if let ExternalName::User(reference) = name

@@ -22,7 +22,7 @@ pub(crate) mod large;
 pub(crate) mod lock;
 pub(crate) mod map;
 pub(crate) mod reason;
-pub mod record;
+pub(crate) mod record;
 pub(crate) mod root;
 pub(crate) mod segment;
 pub(crate) mod shard;
@@ -31,7 +31,7 @@ pub(crate) mod sizing;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod trust;
-pub mod usage;
+pub(crate) mod usage;
 pub(crate) mod words;
 
 #[cfg(all(test, not(loom)))]

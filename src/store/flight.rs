@@ -40,6 +40,7 @@ use std::time::Duration;
 use crate::key::Key;
 use crate::race::{Fault, planted};
 use crate::store::Origin;
+use crate::store::failpoint::{self, Step};
 use crate::sync::{AtomicU64, Ordering};
 
 use cell::{Claim, Flights, Leader, Waited};
@@ -53,6 +54,7 @@ mod faults {
     pub(super) const NO_SECOND_LOOK: Fault =
         Fault("whoever may make a key does not look whether it was made meanwhile");
     pub(super) const EARLY_RETURN: Fault = Fault("the lease is given back before the key is made");
+    pub(super) const NO_LEASE: Fault = Fault("no other process is asked before a key is made");
     pub(super) const NESTED_WAIT: Fault = Fault("a thread that makes a key waits for another");
 }
 
@@ -151,11 +153,14 @@ impl<T: Clone, L: ByteLocks, C: Clock> SingleFlight<T, L, C> {
 
     /// Asks for the right to make the leader's key; `None` if another process is making it.
     fn acquire<'a>(&self, leader: &'a Leader<'_, T>) -> Option<Permit<'a, L::Guard>> {
-        let Some(locks) = &self.locks else {
+        let Some(locks) = self.locks.as_ref().filter(|_| !planted(faults::NO_LEASE)) else {
             return Some(Permit { lease: None, duplicate: None });
         };
         match Lease::acquire(locks, leader) {
-            Acquired::Held(lease) => Some(Permit { lease: Some(lease), duplicate: None }),
+            Acquired::Held(lease) => {
+                failpoint::at(Step::LeaseTaken);
+                Some(Permit { lease: Some(lease), duplicate: None })
+            }
             Acquired::Busy => None,
             Acquired::Unavailable(error) => {
                 tracing::debug!(key = %leader.key(), %error, "no telling who else makes it");
@@ -219,6 +224,7 @@ impl<T: Clone, L: ByteLocks, C: Clock, S: Tiers<T>> Call<'_, T, L, C, S> {
             }
         };
         let got = self.make(permit, make)?;
+        failpoint::at(Step::LeaseBack);
         leader.finish(got.value.clone());
         Ok(got)
     }
@@ -237,6 +243,7 @@ impl<T: Clone, L: ByteLocks, C: Clock, S: Tiers<T>> Call<'_, T, L, C, S> {
             permit.lease = None;
         }
         let _making = Making::begin();
+        failpoint::making(permit.duplicate.map_or(0, |duplicate| duplicate as u8 + 1));
         Ok(Got { value: make()?, origin: Origin::Made, duplicate: permit.duplicate })
     }
 

@@ -30,7 +30,9 @@ use std::fmt;
 use crate::key::Key;
 use evict::{Budget, Entry};
 use node::Node;
-pub(crate) use reclaim::{Epoch, Keep, Reclaim};
+#[cfg(test)]
+pub(crate) use reclaim::Keep;
+pub(crate) use reclaim::{Epoch, Reclaim};
 pub(crate) use table::{Insert, Table};
 
 /// Values under keys, as many as the limit allows.
@@ -129,6 +131,7 @@ impl<V: Clone + Send + Sync + 'static, R: Reclaim> Memory<V, R> {
     }
 
     /// The number of keys, counted one by one.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.table.len(&self.table.pin())
     }

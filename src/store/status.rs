@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::record::{Origin, Record};
 
@@ -31,6 +32,15 @@ impl fmt::Display for Status {
             Status::MemoryOnly { reason } => write!(f, "memory only: {reason}"),
         }
     }
+}
+
+/// What [`Store::prune`](super::Store::prune) leaves. What is `None` is no limit of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PruneLimits {
+    /// The most bytes on disk; `None`: the store's own limit.
+    pub max_size: Option<u64>,
+    /// Entries that were used in this time stay, to the hour.
+    pub unused_for: Option<Duration>,
 }
 
 /// An entry, looked at.

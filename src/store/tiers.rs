@@ -19,17 +19,23 @@ use super::disk::map::MapFs;
 use super::disk::record::Kind;
 use super::disk::root::Root;
 use super::disk::trust::Purpose;
-use super::disk::usage::{Entry, Usage};
+use super::disk::usage::{Entry, Usage, Verified};
+use super::failpoint::{self, Step};
 use super::flight::{Duplicate, Got, SingleFlight};
 use super::memory::Memory;
 use super::record::{Draft, Origin, Published, Record};
-use super::status::{Inspection, Status};
+use super::status::{Inspection, PruneLimits, Status};
 use crate::config::{Config, Mode};
 use crate::error::StoreError;
 use crate::key::{Key, KeyBuilder};
+use crate::race::{Fault, planted};
 use crate::stats::{Counters, Stats};
 use crate::sync::{self, Arc};
 
+/// A key whose makers died this often is not waited for.
+const POISONED: u64 = 3;
+/// A fault that tests plant.
+const SHORT_KEYS: Fault = Fault("records in memory are told apart by six bits of their keys");
 /// The longest note.
 const MAX_NOTE: usize = 1 << 20;
 
@@ -266,6 +272,30 @@ impl<F: MapFs> Tiers<F> {
         dir.records.clear().map_err(error)
     }
 
+    pub(super) fn remove(&self, key: &Key) -> Result<bool, StoreError> {
+        let had = self.memory.remove(key).is_some();
+        match self.writable() {
+            Some(dir) => {
+                dir.records.remove(key, Kind::Artifact).map(|was| was || had).map_err(error)
+            }
+            None if self.dir.is_none() => Ok(had),
+            None => Err(self.unavailable()),
+        }
+    }
+
+    pub(super) fn prune(&self, limits: PruneLimits) -> Result<Usage, StoreError> {
+        let dir = self.writable().ok_or_else(|| self.unavailable())?;
+        let max_size = limits.max_size.unwrap_or(self.config.max_size);
+        let unused_s = limits.unused_for.map(|time| time.as_secs());
+        dir.records.prune(max_size, unused_s).map_err(error)?;
+        Ok(dir.records.usage())
+    }
+
+    pub(super) fn verify(&self, step: impl FnMut(usize, usize)) -> Result<Verified, StoreError> {
+        let dir = self.writable().ok_or_else(|| self.unavailable())?;
+        dir.records.verify(step).map_err(error)
+    }
+
     /// The directories to read, the nearer one first: none where everything is to be made anew.
     fn read_dirs(&self) -> impl Iterator<Item = &Directory<F>> {
         let reads = self.config.mode != Mode::Refresh;
@@ -281,7 +311,7 @@ impl<F: MapFs> Tiers<F> {
     }
 
     fn look_up(&self, key: &Key, care: Care) -> Option<(Record, Origin)> {
-        if let Some(record) = self.memory.get(key) {
+        if let Some(record) = self.memory.get(&memory_key(key)) {
             return Some((record, Origin::Memory));
         }
         self.read_dirs().find_map(|dir| match dir.records.get(key, Kind::Artifact, care) {
@@ -293,14 +323,16 @@ impl<F: MapFs> Tiers<F> {
     /// Keeps a record in memory, and gives back the one that is there then.
     fn keep(&self, key: &Key, record: Record) -> Record {
         let weight = record.bytes().len() as u64;
-        self.memory.insert(key, record, weight)
+        self.memory.insert(&memory_key(key), record, weight)
     }
 
     fn make<E>(&self, key: &Key, make: impl FnOnce() -> Result<Draft, E>) -> Result<Record, E> {
+        let _attempt = self.writable().map(|dir| dir.records.attempt(key));
         let began = sync::now();
         let draft = make();
         let cost = sync::now().duration_since(began);
         self.counters.made_in(cost);
+        failpoint::at(Step::Made);
         let draft = dated(draft?, cost);
         let Some(record) = Record::encode(key, Kind::Artifact, &draft) else {
             self.counters.reason("too-large", "a payload is over 256 MiB");
@@ -308,9 +340,16 @@ impl<F: MapFs> Tiers<F> {
         };
         match self.publish(key, &record) {
             // It was made twice; one of the two is everybody's.
-            Ok(Published::Existing(theirs)) => Ok(self.keep(key, theirs)),
+            Ok(Published::Existing(theirs)) => {
+                failpoint::at(Step::Published);
+                Ok(self.keep(key, theirs))
+            }
+            Ok(Published::New(_)) => {
+                failpoint::at(Step::Published);
+                Ok(self.keep(key, record))
+            }
             // The directory has counted why it was not published.
-            Ok(Published::New(_)) | Err(_) => Ok(self.keep(key, record)),
+            Err(_) => Ok(self.keep(key, record)),
         }
     }
 
@@ -351,8 +390,14 @@ impl<F: MapFs> super::flight::Tiers<Record> for Tiers<F> {
         self.look_up(key, Care::Thorough)
     }
 
-    fn cost(&self, _key: &Key) -> Option<Duration> {
-        None
+    fn cost(&self, key: &Key) -> Option<Duration> {
+        let attempts = self.writable().map_or(0, |dir| dir.records.attempts(key));
+        if attempts < POISONED {
+            return None;
+        }
+        // Whoever makes it may well be the next to die; nobody should have to wait for that.
+        self.counters.reason("poisoned", "makers of a key died again and again");
+        Some(Duration::ZERO)
     }
 }
 
@@ -378,6 +423,11 @@ fn error(failure: Failure) -> StoreError {
         action: failure.doing.into(),
         source: failure.source.unwrap_or_else(|| std::io::Error::other(failure.reason.name())),
     }
+}
+
+/// The name of a record in memory: its key, unless a test plants the fault.
+fn memory_key(key: &Key) -> Key {
+    if planted(SHORT_KEYS) { Key::from_bytes([key.as_bytes()[0] & 63; 32]) } else { *key }
 }
 
 /// The draft with its time and cost filled in.

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use cachelift::code::{Function, Program};
+use cachelift::code::{CodeError, Function, Program};
 use memmap2::MmapOptions;
 
 use crate::support::{call, engine, is_alone, load, parse, program};
@@ -167,4 +167,32 @@ fn callees_beyond_two_gibibytes() {
     assert!(here.abs_diff(there) > 1 << 31, "{here:x} and {there:x} are near");
     drop(taken);
     assert_eq!(call(&next, "next", &[]), 11);
+}
+
+/// A system that lets no process make its own code gives an error that says so, and the rest goes on.
+/// Mutant: the provider's error ignored (the memory would be called although it cannot be executed).
+#[test]
+#[cfg(target_os = "linux")]
+fn refused_memory_is_an_error() {
+    // SAFETY: the C library's prctl, which is variadic.
+    unsafe extern "C" {
+        fn prctl(option: i32, ...) -> i32;
+    }
+    const PR_SET_MDWE: i32 = 65;
+    const REFUSE_EXEC_GAIN: u64 = 1;
+
+    if !is_alone("lifetime::refused_memory_is_an_error") {
+        return;
+    }
+    let engine = engine();
+    let before = load(&engine, &constant("before", 5));
+    // SAFETY: this call reads and writes no memory.
+    let refused = unsafe { prctl(PR_SET_MDWE, REFUSE_EXEC_GAIN, 0_u64, 0_u64, 0_u64) };
+    assert_eq!(refused, 0, "this test needs Linux 6.3 or newer");
+    let error = engine.load(program(&constant("after", 6))).unwrap_err();
+    assert!(matches!(error, CodeError::Memory(_)), "{error}");
+    let message = error.to_string();
+    assert!(message.contains("Permission denied") && message.lines().count() == 1, "{message}");
+    assert_eq!(engine.live_batches(), 1);
+    assert_eq!(call(&before, "before", &[]), 5);
 }

@@ -12,10 +12,10 @@ use cachelift::store::Draft;
 use cachelift::store::{Meta, Store};
 
 /// What a role printed.
-pub type Report = BTreeMap<String, String>;
+pub(crate) type Report = BTreeMap<String, String>;
 
 /// A command that plays `role` in a process with an empty environment but `PATH`.
-pub fn command(role: &str) -> Command {
+pub(crate) fn command(role: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
         .args(["--exact", "child::play", "--nocapture", "--test-threads=1"])
@@ -27,7 +27,7 @@ pub fn command(role: &str) -> Command {
 }
 
 /// Waits for a process that plays a role, and reads its report.
-pub fn report(child: Child) -> Report {
+pub(crate) fn report(child: Child) -> Report {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "the child failed: {}\n{text}", output.status);
@@ -38,30 +38,30 @@ pub fn report(child: Child) -> Report {
 }
 
 /// Plays a role to its end.
-pub fn run(command: &mut Command) -> Report {
+pub(crate) fn run(command: &mut Command) -> Report {
     report(command.spawn().unwrap())
 }
 
 /// The environment's store.
-pub fn store() -> Store {
+pub(crate) fn store() -> Store {
     Store::open(Config::from_env().unwrap())
 }
 
 /// The `n`-th key of the tests, as every process computes it.
-pub fn key(store: &Store, n: u64) -> Key {
+pub(crate) fn key(store: &Store, n: u64) -> Key {
     let mut parts = store.key("cachelift test v1");
     parts.u64("n", n);
     parts.finish()
 }
 
 /// A payload that says whose it is, of a length that depends on `n`.
-pub fn payload(n: u64) -> Vec<u8> {
+pub(crate) fn payload(n: u64) -> Vec<u8> {
     let length = 64 + (n as usize * 37) % 4000;
     n.to_le_bytes().into_iter().cycle().take(length).collect()
 }
 
 /// The draft of the `n`-th key.
-pub fn draft(n: u64) -> Draft {
+pub(crate) fn draft(n: u64) -> Draft {
     Draft { payload: payload(n), meta: Meta { label: format!("test {n}"), ..Meta::default() } }
 }
 
@@ -81,6 +81,20 @@ fn play() {
         "status" => {
             get_all();
             println!("status={}", store().status());
+        }
+        "get-one" => {
+            let store = store();
+            let n = number("KEY", 0);
+            let make = || {
+                if env::var_os("ABORT").is_some() {
+                    std::process::abort();
+                }
+                std::thread::sleep(std::time::Duration::from_micros(number("COST_US", 0)));
+                Ok::<_, ()>(draft(n))
+            };
+            let (record, _) = store.try_get_with(&key(&store, n), make).unwrap();
+            assert_eq!(record.payload(), payload(n));
+            print_stats(&store);
         }
         other => panic!("no role {other}"),
     }

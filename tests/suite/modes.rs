@@ -88,7 +88,7 @@ fn every_process_adds_a_line_of_counters() {
 }
 
 /// Every path below `dir` with its length and modification time.
-pub fn listing(dir: &Path) -> Vec<(String, u64, std::time::SystemTime)> {
+pub(crate) fn listing(dir: &Path) -> Vec<(String, u64, std::time::SystemTime)> {
     let mut found = Vec::new();
     let mut queue = vec![dir.to_path_buf()];
     while let Some(dir) = queue.pop() {

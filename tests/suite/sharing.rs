@@ -69,3 +69,30 @@ fn threads_of_one_process_make_each_key_once() {
     });
     assert_eq!(made.into_inner(), 50);
 }
+
+/// I20. Mutant: `attempt` counts nothing; the second process then waits for the first.
+#[test]
+fn a_key_whose_makers_die_again_and_again_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let role = |role: &str| {
+        let mut command = child::command(role);
+        command.env("CACHELIFT_DIR", dir.path().join("cache")).env("KEY", "1000");
+        command
+    };
+    // Counters are in the shards, which are made with their first record.
+    child::run(role("get-all").env("KEYS", "200"));
+    for _ in 0..3 {
+        let died = role("get-one").env("ABORT", "1").output().unwrap();
+        assert!(!died.status.success());
+    }
+    let slow = role("get-one").env("COST_US", "3000000").spawn().unwrap();
+    // The first has the key by then, and for long.
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let other = child::run(&mut role("get-one"));
+    assert_eq!((other["made"].as_str(), other["waited"].as_str()), ("1", "0"), "{other:?}");
+    assert!(other.contains_key("reason.poisoned"), "{other:?}");
+    child::report(slow);
+    // It came back, so that is forgiven.
+    let next = child::run(role("get-one").env("KEY", "1000"));
+    assert_eq!(next["disk"], "1");
+}

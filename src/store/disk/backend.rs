@@ -10,7 +10,7 @@ use super::map::MapFs;
 use super::record::Kind;
 use super::root::Root;
 use super::shards::Shards;
-use super::usage::{Entry, Usage};
+use super::usage::{Entry, Usage, Verified};
 use crate::key::Key;
 use crate::sync::Arc;
 
@@ -47,6 +47,22 @@ impl<F: MapFs> Backend<F> {
             Backend::Shards(shards) => shards.contains(key),
             Backend::Large(large) => large.contains(key),
         }
+    }
+
+    /// How many makers of `key` began and did not come back, as far as that is remembered.
+    pub(crate) fn attempts(&self, key: &Key) -> u64 {
+        match self {
+            Backend::Shards(shards) => shards.attempts(key),
+            Backend::Large(_) => 0,
+        }
+    }
+
+    /// A maker of `key` begins, and ends when this is dropped; if it never is, its process has died.
+    pub(crate) fn attempt<'a>(&'a self, key: &'a Key) -> impl Drop + 'a {
+        if let Backend::Shards(shards) = self {
+            shards.attempt(key);
+        }
+        Attempt { backend: self, key }
     }
 
     /// Publishes the artifact `record`.
@@ -88,6 +104,49 @@ impl<F: MapFs> Backend<F> {
         match self {
             Backend::Shards(shards) => shards.clear(),
             Backend::Large(large) => large.clear(),
+        }
+    }
+
+    /// Takes an entry out; says whether there was one.
+    pub(crate) fn remove(&self, key: &Key, kind: Kind) -> Result<bool, Failure> {
+        match self {
+            Backend::Shards(shards) => shards.remove(key, kind),
+            Backend::Large(large) => large.remove(key, kind),
+        }
+    }
+
+    /// Removes entries that were not used for so many seconds and then, down to `max_size` bytes, those that are
+    /// worth the least.
+    pub(crate) fn prune(&self, max_size: u64, unused_s: Option<u64>) -> Result<(), Failure> {
+        match self {
+            Backend::Shards(shards) => {
+                let hours = unused_s.map(|s| u32::try_from(s / 3600).unwrap_or(u32::MAX));
+                shards.prune(max_size, hours)
+            }
+            Backend::Large(large) => large.prune(max_size, unused_s).map(drop),
+        }
+    }
+
+    /// Reads every record, and takes out those that are damaged. `step` is told how far it is, and how far it
+    /// goes.
+    pub(crate) fn verify(&self, step: impl FnMut(usize, usize)) -> Result<Verified, Failure> {
+        match self {
+            Backend::Shards(shards) => shards.verify(step),
+            Backend::Large(large) => large.verify(step),
+        }
+    }
+}
+
+/// A maker at work.
+struct Attempt<'a, F: MapFs> {
+    backend: &'a Backend<F>,
+    key: &'a Key,
+}
+
+impl<F: MapFs> Drop for Attempt<'_, F> {
+    fn drop(&mut self) {
+        if let Backend::Shards(shards) = self.backend {
+            shards.forgive(self.key);
         }
     }
 }

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Numbers are little-endian. Every file says which cache it belongs to and carries a checksum, so
-//! that a file of another cache, another format or another shard is seen for what it is. The
-//! parsers are pure, allocate nothing, and answer any bytes at all with a value or a [`Malformed`].
+//! that a file of another cache, another format or another shard is seen for what it is, and damage
+//! is not taken for another format. The parsers are pure, allocate nothing, and answer any bytes at
+//! all with a value or a [`Malformed`].
 //!
 //! | `meta` | bytes | | `CURRENT` | bytes | | segment header | bytes |
 //! |---|---|---|---|---|---|---|---|
@@ -35,6 +36,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The format of the files here, but for records.
 pub(crate) const FORMAT: u16 = 1;
+/// The name of the file that says what the directory is.
+pub(crate) const META: &str = "meta";
 /// The length of `meta`.
 pub(crate) const META_LEN: usize = 64;
 /// The length of `CURRENT`.
@@ -97,8 +100,8 @@ impl Meta {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Meta, Malformed> {
         let bytes = whole::<META_LEN>(bytes)?;
         check(bytes[0..8] == META_MAGIC, Malformed::Magic)?;
-        check(u32_at(bytes, 8) == u32::from(FORMAT), Malformed::Format)?;
         check_seal(bytes)?;
+        check(u32_at(bytes, 8) == u32::from(FORMAT), Malformed::Format)?;
         let shard_bits = u32_at(bytes, 12);
         check(shard_bits <= MAX_SHARD_BITS, Malformed::Range)?;
         let cache = CacheId(array_at(bytes, 16));
@@ -132,8 +135,8 @@ impl Current {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Current, Malformed> {
         let bytes = whole::<CURRENT_LEN>(bytes)?;
         check(bytes[0..8] == CURRENT_MAGIC, Malformed::Magic)?;
-        check(bytes[34..36] == FORMAT.to_le_bytes(), Malformed::Format)?;
         check_seal(bytes)?;
+        check(bytes[34..36] == FORMAT.to_le_bytes(), Malformed::Format)?;
         let generation = u64_at(bytes, 8);
         check(generation < MAX_ID, Malformed::Range)?;
         let shard = shard_number(u16::from_le_bytes(array_at(bytes, 32)))?;
@@ -169,8 +172,8 @@ impl SegmentHeader {
     pub(crate) fn parse(bytes: &[u8]) -> Result<SegmentHeader, Malformed> {
         let bytes = whole::<SEGMENT_HEADER>(bytes)?;
         check(bytes[0..4] == SEGMENT_MAGIC, Malformed::Magic)?;
-        check(bytes[4..6] == FORMAT.to_le_bytes(), Malformed::Format)?;
         check_seal(bytes)?;
+        check(bytes[4..6] == FORMAT.to_le_bytes(), Malformed::Format)?;
         let id = u64_at(bytes, 8);
         check(0 < id && id < MAX_ID, Malformed::Range)?;
         Ok(SegmentHeader {

@@ -106,6 +106,7 @@ pub(crate) trait Fs: Send + Sync + 'static {
     /// Makes sure that `length` bytes from `offset` have blocks, extending the file.
     fn allocate(&self, file: &Self::Handle, offset: u64, length: u64) -> io::Result<()>;
     /// Waits until the file's data (a directory's names) would survive a power cut.
+    #[cfg(test)]
     fn sync(&self, file: &Self::Handle) -> io::Result<()>;
     /// Gives `from` the name `to`, atomically replacing what had it.
     fn rename(

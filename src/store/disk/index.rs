@@ -35,6 +35,7 @@ use super::format::header::{
 use super::format::slot::{DEAD, EMPTY, Fingerprint, LIVE, Location, Recency, STATE_MASK, seal};
 use super::sizing::Counts;
 use super::words::{Words, WordsMut};
+use crate::store::failpoint::{self, Step};
 use crate::sync::Ordering::{Relaxed, Release};
 
 /// How many slots a search looks at.
@@ -214,7 +215,9 @@ impl<W: WordsMut> Index<W> {
         self.words.store(word(slot, 1), word1, Relaxed);
         self.words.store(word(slot, 2), word2, Relaxed);
         self.words.store(word(slot, 3), recency.pack(), Relaxed);
+        failpoint::at(Step::SlotFilling);
         self.words.store(word(slot, 0), fingerprint.word(LIVE), Release);
+        failpoint::at(Step::SlotLive);
         self.words.add(ENTRIES, 1);
         Ok(Candidate { slot, fingerprint, location })
     }
@@ -228,6 +231,7 @@ impl<W: WordsMut> Index<W> {
         recency: Recency,
     ) -> Result<Candidate, Refused> {
         self.set_tail(Some(Tail { segment: location.segment, end: location.end() }));
+        failpoint::at(Step::TailMoved);
         self.insert(fingerprint, location, recency)
     }
 
@@ -273,6 +277,7 @@ impl<W: WordsMut> Index<W> {
     }
 
     /// Puts the counts right.
+    #[cfg(test)]
     pub(crate) fn set_counts(&self, counts: Counts) {
         self.words.store(ENTRIES, counts.entries, Relaxed);
         self.words.store(DEAD_COUNT, counts.dead, Relaxed);

@@ -22,6 +22,7 @@ use std::borrow::Cow;
 use std::io;
 
 use super::fs::{Access, FileKind, Fs};
+use super::reason::Reason;
 use super::root::Root;
 use crate::sync::{Arc, Mutex};
 
@@ -92,7 +93,7 @@ impl<F: Fs> LockFile<F> {
                 return Ok(guard);
             }
             drop(guard);
-            *self.open.lock() = None;
+            self.open.set(None);
         }
         Err(io::ErrorKind::NotFound.into())
     }
@@ -116,7 +117,7 @@ impl<F: Fs> LockFile<F> {
         }
         let open = Arc::new(Open { file, identity: stat.identity(), process });
         // In a forked child this closes the inherited descriptor, which releases nothing.
-        *self.open.lock() = Some(open.clone());
+        self.open.set(Some(open.clone()));
         Ok(open)
     }
 
@@ -136,7 +137,9 @@ impl<F: Fs> crate::store::flight::lease::ByteLocks for LockFile<F> {
     type Guard = Guard<F>;
 
     fn try_lock_byte(&self, offset: u64) -> io::Result<Option<Guard<F>>> {
-        self.try_lock_byte(offset)
+        self.try_lock_byte(offset).inspect_err(|error| {
+            self.root.counters().count(Reason::of(error), "locking a key");
+        })
     }
 }
 

@@ -24,8 +24,8 @@ use super::fs::real::RealFs;
 use super::words::{Words, WordsMut};
 use crate::sync::{Arc, MappedU64, Ordering, mapped_fence};
 
-/// A file system whose files can be mapped. Callers have compared the length with the file's, and know
-/// that nobody shortens it.
+/// A file system whose files can be mapped. Callers have compared the length with the file's, and
+/// know that nobody shortens it.
 pub(crate) trait MapFs: Fs {
     /// Words of a file, for reading; clones share them.
     type Map: Words + Clone + Send + Sync + std::fmt::Debug;

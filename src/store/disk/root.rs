@@ -63,7 +63,7 @@ impl<F: Fs> Root<F> {
         match trust::open(&self.fs, &self.path, self.purpose, true) {
             Ok(opened) => {
                 let opened = Arc::new(opened);
-                *self.held.lock() = opened.clone();
+                self.held.set(opened.clone());
                 Ok(opened)
             }
             Err(refusal) => {
@@ -82,7 +82,7 @@ impl<F: Fs> Root<F> {
         let opened = trust::open(&self.fs, &self.path, self.purpose, false).ok()?;
         opened.space.as_ref()?;
         let opened = Arc::new(opened);
-        *self.held.lock() = opened.clone();
+        self.held.set(opened.clone());
         Some(opened)
     }
 

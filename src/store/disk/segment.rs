@@ -44,6 +44,7 @@ pub(crate) struct Scan<'a> {
     hashed: usize,
 }
 
+#[cfg(test)]
 impl Scan<'_> {
     /// Where the last whole record so far ended: the segment's tail, once the scan is done.
     pub(crate) fn end(&self) -> usize {

@@ -19,8 +19,8 @@
 //! | `survey` | what lies in the directory |
 //! | `trusted` | opening only what nobody else could have planted |
 //!
-//! A reader holds nothing that a writer waits for, and waits for nothing that a writer holds. What keeps its
-//! bytes is that files are only ever unlinked, never shortened or written below the tail.
+//! A reader holds nothing that a writer waits for, and waits for nothing that a writer holds. What
+//! keeps its bytes is that files are only ever unlinked, never shortened or written below the tail.
 
 mod evict;
 mod generation;
@@ -52,7 +52,6 @@ use crate::sync::{Arc, AtomicU32, Mutex};
 use generation::Held;
 use turn::Writer;
 
-pub(crate) use evict::Verified;
 pub(crate) use turn::Turn;
 
 /// Recency is kept to the hour.
@@ -74,10 +73,14 @@ pub(crate) struct Shard<F: MapFs> {
     held: Mutex<Option<Held<F>>>,
     mapped: Mutex<HashMap<SegmentId, F::Map>>,
     lock: LockFile<F>,
-    /// The process, a thread of which has its turn; 0 if none has. A forked child finds its parent's
-    /// here, which binds it to nothing.
+    /// The process, a thread of which has its turn; 0 if none has. A forked child finds its
+    /// parent's here, which binds it to nothing.
     busy: AtomicU32,
     writer: Mutex<Option<Writer<F>>>,
+}
+
+fn artifact(key: &Key) -> Fingerprint {
+    Fingerprint::of(key, Kind::Artifact)
 }
 
 /// Why a record was not written.
@@ -129,6 +132,26 @@ impl<F: MapFs> Shard<F> {
         }
     }
 
+    /// How many makers of `key` began and did not come back: what they make may be what kills them.
+    pub(crate) fn attempts(&self, key: &Key) -> u64 {
+        let held = self.held();
+        held.as_ref().and_then(Held::writer).map_or(0, |index| index.attempts(artifact(key)))
+    }
+
+    /// A maker of `key` begins.
+    pub(crate) fn attempt(&self, key: &Key) {
+        if let Some(index) = self.held().as_ref().and_then(Held::writer) {
+            index.attempt(artifact(key));
+        }
+    }
+
+    /// A maker of `key` came back, whatever it brought.
+    pub(crate) fn forgive(&self, key: &Key) {
+        if let Some(index) = self.held().as_ref().and_then(Held::writer) {
+            index.forgive(artifact(key));
+        }
+    }
+
     /// The record of `key`, if it is here.
     pub(crate) fn get(&self, key: &Key, kind: Kind, care: Care) -> Option<Found> {
         let read = |held: &Held<F>, candidate: &Candidate| self.read(held, candidate, key, kind);
@@ -139,8 +162,8 @@ impl<F: MapFs> Shard<F> {
         Some(found.value)
     }
 
-    /// Whether there is an entry of the key's fingerprint; whether it is whole, only [`get`](Self::get)
-    /// tells.
+    /// Whether there is an entry of the key's fingerprint; whether it is whole, only
+    /// [`get`](Self::get) tells.
     pub(crate) fn contains(&self, key: &Key, kind: Kind) -> bool {
         let read = |_: &Held<F>, _: &Candidate| Reading::Whole(());
         find(self, Fingerprint::of(key, kind), Care::Quick, read).is_some()

@@ -6,14 +6,15 @@
 //!                     s/0a/            CURRENT, an index, segments
 //! ```
 //!
-//! Opening costs the same for ten entries and for a million: nothing is read but `meta`, and of a shard,
-//! when it is first used, `CURRENT` and the header of its index.
+//! Opening costs the same for ten entries and for a million: nothing is read but `meta`, and of a
+//! shard, when it is first used, `CURRENT` and the header of its index.
 
 use crate::key::Key;
+use crate::store::failpoint::{self, Step};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 
 use super::format::slot::shard_of;
-use super::format::{CacheId, META_LEN, Malformed, Meta, Name};
+use super::format::{CacheId, META, META_LEN, Malformed, Meta, Name};
 use super::fs::Access;
 use super::index::find::Care;
 use super::large::{Failure, Lookup, Put, Replace};
@@ -22,13 +23,11 @@ use super::map::MapFs;
 use super::reason::Reason;
 use super::record::Kind;
 use super::root::Root;
-use super::shard::{Shard, Turn, Unwritten, Verified, trusted};
+use super::shard::{Shard, Turn, Unwritten, trusted};
 use super::sizing::{Sizing, shard_bits};
 use super::trust::Opened;
-use super::usage::{Entry, Usage};
+use super::usage::{Entry, Usage, Verified};
 
-/// The name of the file that says what the directory is.
-const META: &str = "meta";
 /// How long writing is left alone after an error that would come again.
 const BACK_OFF_S: u64 = 60;
 
@@ -88,6 +87,25 @@ impl<F: MapFs> Shards<F> {
         self.held().is_some_and(|open| open.of(key).contains(key, Kind::Artifact))
     }
 
+    /// How many makers of `key` began and did not come back. Keys share counters.
+    pub(crate) fn attempts(&self, key: &Key) -> u64 {
+        self.held().map_or(0, |open| open.of(key).attempts(key))
+    }
+
+    /// A maker of `key` begins.
+    pub(crate) fn attempt(&self, key: &Key) {
+        if let Some(open) = self.held() {
+            open.of(key).attempt(key);
+        }
+    }
+
+    /// A maker of `key` came back.
+    pub(crate) fn forgive(&self, key: &Key) {
+        if let Some(open) = self.held() {
+            open.of(key).forgive(key);
+        }
+    }
+
     /// Publishes `record`, which [`record::encode`](super::record::encode) made for this key and kind.
     pub(crate) fn put(
         &self,
@@ -138,6 +156,9 @@ impl<F: MapFs> Shards<F> {
             amount.entries += 1;
             amount.bytes += entry.allocated;
         });
+        if let Some(open) = self.held() {
+            usage.occupied = open.shards.iter().map(Shard::occupied).sum();
+        }
         usage
     }
 
@@ -148,8 +169,8 @@ impl<F: MapFs> Shards<F> {
         Ok(usage)
     }
 
-    /// Removes what is dispensable until all of it occupies `max_size` bytes or less, and what was not used for so many
-    /// hours.
+    /// Removes what is dispensable until all of it occupies `max_size` bytes or less, and what was
+    /// not used for so many hours.
     pub(crate) fn prune(&self, max_size: u64, unused_hours: Option<u32>) -> Result<(), Failure> {
         self.write("pruning", |open| {
             let limit = Sizing::of(max_size, open.shard_bits).limit;
@@ -157,17 +178,18 @@ impl<F: MapFs> Shards<F> {
         })
     }
 
-    /// Reads every record, and takes out those that are damaged.
-    pub(crate) fn verify(&self) -> Result<Verified, Failure> {
-        let mut sum = Verified::default();
-        self.each("verifying", |mut turn| {
-            let verified = turn.verify()?;
-            sum.whole += verified.whole;
-            sum.damaged += verified.damaged;
-            sum.bytes += verified.bytes;
-            Ok(())
-        })?;
-        Ok(sum)
+    /// Reads every record, and takes out those that are damaged. `step` is told how many shards are done, and
+    /// of how many.
+    pub(crate) fn verify(&self, mut step: impl FnMut(usize, usize)) -> Result<Verified, Failure> {
+        self.write("verifying", |open| {
+            let mut sum = Verified::default();
+            for (done, shard) in open.shards.iter().enumerate() {
+                step(done, open.shards.len());
+                sum += shard.turn()?.verify()?;
+            }
+            step(open.shards.len(), open.shards.len());
+            Ok(sum)
+        })
     }
 
     fn each(
@@ -196,7 +218,7 @@ impl<F: MapFs> Shards<F> {
                 done => return done.map_err(|unwritten| self.failure(unwritten, doing)),
             }
             tries += 1;
-            *self.open.lock() = None;
+            self.open.set(None);
         }
     }
 
@@ -210,7 +232,8 @@ impl<F: MapFs> Shards<F> {
         Failure { reason, doing, source }
     }
 
-    /// The shards as this process has them open; opened, if there are any, when they are first needed.
+    /// The shards as this process has them open; opened, if there are any, when they are first
+    /// needed.
     fn held(&self) -> Option<Arc<Open<F>>> {
         let open = self.open.lock().clone();
         open.or_else(|| self.open_in(self.root.held()).ok()?)
@@ -250,7 +273,7 @@ impl<F: MapFs> Shards<F> {
         };
         let shards = (0..1 << meta.shard_bits).map(shard).collect();
         let open = Arc::new(Open { opened: opened.clone(), shard_bits: meta.shard_bits, shards });
-        *self.open.lock() = Some(open.clone());
+        self.open.set(Some(open.clone()));
         Ok(Some(open))
     }
 
@@ -263,8 +286,8 @@ impl<F: MapFs> Shards<F> {
         Ok(Meta::parse(&bytes[..read]))
     }
 
-    /// Makes `meta`, or makes it anew if it is damaged: the shards then belong to no cache, and are made
-    /// anew too.
+    /// Makes `meta`, or makes it anew if it is damaged: the shards then belong to no cache, and are
+    /// made anew too.
     fn make_meta(&self, opened: &Opened<F::Handle>) -> Result<(), Unwritten> {
         let fs = self.root.fs();
         let space = opened.space.as_ref().ok_or(Reason::NotWritable)?;
@@ -290,6 +313,7 @@ impl<F: MapFs> Shards<F> {
         let temporary = Name::temporary(fs.random());
         let file = fs.open(space, &temporary, Access::CreateNew)?;
         let made = fs.write_all_at(&file, &meta.encode(), 0).and_then(|()| {
+            failpoint::at(Step::MetaWritten);
             if is_damaged {
                 fs.rename(space, &temporary, space, META)
             } else {
@@ -297,7 +321,10 @@ impl<F: MapFs> Shards<F> {
             }
         });
         match made {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                failpoint::at(Step::MetaNamed);
+                Ok(())
+            }
             Err(error) => {
                 let _ = fs.unlink(space, &temporary);
                 // Another was faster: theirs it is.

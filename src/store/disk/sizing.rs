@@ -74,8 +74,8 @@ impl Sizing {
         if live > self.most_live() { Room::Evict } else { Room::Rebuild(self.log2_for(live)) }
     }
 
-    /// The smallest index that so many live entries fill by a quarter at most, or the largest there may
-    /// be: 2 to this many slots.
+    /// The smallest index that so many live entries fill by a quarter at most, or the largest there
+    /// may be: 2 to this many slots.
     pub(crate) fn log2_for(&self, live: u64) -> u8 {
         (self.min_log2_slots..self.max_log2_slots)
             .find(|log2| live <= 1 << log2 >> 2)

@@ -48,6 +48,9 @@ pub struct Usage {
     pub notes: Amount,
     /// Files that are being written, or were when their writer died.
     pub temporary: Amount,
+    /// The bytes that all files together occupy on disk: more than their entries, where these share files
+    /// that have room for others.
+    pub occupied: u64,
 }
 
 impl Usage {
@@ -58,8 +61,28 @@ impl Usage {
         }
     }
 
-    /// The bytes of everything.
+    /// The bytes of all entries.
     pub fn bytes(&self) -> u64 {
         self.artifacts.bytes + self.notes.bytes + self.temporary.bytes
+    }
+}
+
+/// What reading every record came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Verified {
+    /// Records that are what was published.
+    pub whole: u64,
+    /// Records that are not, and were taken out where the directory may be written.
+    pub damaged: u64,
+    /// The bytes of the whole ones.
+    pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Verified {
+    fn add_assign(&mut self, other: Verified) {
+        self.whole += other.whole;
+        self.damaged += other.damaged;
+        self.bytes += other.bytes;
     }
 }

@@ -13,7 +13,7 @@ use crate::sync::{Arc, Ordering};
 
 /// Words that other threads and processes may change at any time. Reading is defined on read-only
 /// memory too, where only relaxed loads are: an acquire is a relaxed load and a
-/// [`fence`](Self::fence).
+/// `fence`.
 pub(crate) trait Words {
     /// How many words there are. It never changes.
     fn len(&self) -> usize;
@@ -104,11 +104,6 @@ mod array {
 
         pub(crate) fn of(words: impl IntoIterator<Item = u64>) -> Self {
             Array(words.into_iter().map(AtomicU64::new).collect())
-        }
-
-        /// The words as they are now.
-        pub(crate) fn to_vec(&self) -> Vec<u64> {
-            self.0.iter().map(|word| word.load(Ordering::Relaxed)).collect()
         }
     }
 

@@ -28,7 +28,8 @@ const MS: Duration = Duration::from_millis(1);
 
 // ---- the directory that workers share
 
-/// The locks of the kernel on the bytes of one file, which each process opens anew.
+/// The locks of the kernel on the bytes of one file, which each process opens anew: the least that
+/// [`ByteLocks`] asks for.
 #[derive(Debug)]
 struct Locks {
     dir: Dir,

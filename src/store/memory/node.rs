@@ -73,6 +73,7 @@ impl<V> PartialEq for Word<V> {
 }
 
 impl<V> Word<V> {
+    #[cfg(test)]
     pub(super) const EMPTY: Self = Word(ptr::null_mut());
     pub(super) const REMOVED: Self = Word(ptr::without_provenance_mut(REMOVED));
     pub(super) const CLOSED: Self = Word(ptr::without_provenance_mut(CLOSED));

@@ -6,16 +6,18 @@
 //!
 //! | | a guard costs | retired memory is freed |
 //! |---|---|---|
-//! | [`Keep`] | nothing | when the table is dropped |
+//! | `Keep` | nothing | when the table is dropped |
 //! | [`Epoch`] | 3 to 5 ns: a store and a full fence on a word of this thread | two epochs later |
 //!
-//! [`Keep`] suits tables that never remove: what they retire is the arrays they outgrew, together no larger
+//! `Keep` suits tables that never remove: what they retire is the arrays they outgrew, together no larger
 //! than the one in use.
 
+#[cfg(test)]
 use std::ptr;
 
 use crossbeam::epoch;
 
+#[cfg(test)]
 use crate::sync::{AtomicPtr, Ordering};
 
 /// A way to give memory back.
@@ -79,12 +81,15 @@ unsafe impl Reclaim for Epoch {
     }
 }
 
-/// Frees nothing until the table is dropped; its guard is nothing at all.
+/// Frees nothing until the table is dropped; its guard is nothing at all. For the models, and to know what a
+/// guard costs.
+#[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Keep {
     kept: AtomicPtr<Kept>,
 }
 
+#[cfg(test)]
 #[derive(Debug)]
 struct Kept {
     target: *mut (),
@@ -92,12 +97,14 @@ struct Kept {
     older: *mut Kept,
 }
 
+#[cfg(test)]
 impl Default for Keep {
     fn default() -> Self {
         Keep { kept: AtomicPtr::new(ptr::null_mut()) }
     }
 }
 
+#[cfg(test)]
 // SAFETY: what is retired is freed by `drop`, which no guard outlives: guards are used through a table that
 // owns this value.
 unsafe impl Reclaim for Keep {
@@ -124,6 +131,7 @@ unsafe impl Reclaim for Keep {
     }
 }
 
+#[cfg(test)]
 impl Drop for Keep {
     fn drop(&mut self) {
         let mut next = self.kept.load(Ordering::Acquire);
@@ -137,6 +145,7 @@ impl Drop for Keep {
     }
 }
 
+#[cfg(test)]
 /// Frees a box whose type was forgotten.
 ///
 /// # Safety

@@ -341,6 +341,7 @@ impl<V: Send + Sync + 'static, R: Reclaim> Table<V, R> {
     }
 
     /// The number of keys, counted.
+    #[cfg(test)]
     pub(crate) fn len(&self, guard: &R::Guard) -> usize {
         loop {
             let array = self.newest(guard);

@@ -104,8 +104,8 @@ impl IndexHeader {
 
     pub(crate) fn parse(words: &[u64; FIXED_WORDS]) -> Result<IndexHeader, Malformed> {
         check(words[0] == MAGIC, Malformed::Magic)?;
-        check(words[1] as u16 == FORMAT, Malformed::Format)?;
         check(words[15] == checksum(words), Malformed::Checksum)?;
+        check(words[1] as u16 == FORMAT, Malformed::Format)?;
         let log2_slots = (words[1] >> 32) as u8;
         let (generation, base) = (words[2], words[3]);
         check(log2_slots <= MAX_LOG2_SLOTS, Malformed::Range)?;

@@ -109,6 +109,9 @@ fn another_format_is_told_from_damage() {
     seal(&mut bytes);
     assert_eq!(SegmentHeader::parse(&bytes), Err(Malformed::Format));
     assert_eq!(Current::parse(&meta().encode()), Err(Malformed::Magic));
+    let mut bytes = meta().encode();
+    bytes[8] ^= 2;
+    assert_eq!(Meta::parse(&bytes), Err(Malformed::Checksum), "this is damage");
 }
 
 /// Mutants: names of other lengths, upper-case digits, id 0 or a sign accepted.

@@ -135,6 +135,7 @@ impl Fs for RealFs {
         Ok(retry_on_intr(|| fs::fallocate(file, empty, offset, length))?)
     }
 
+    #[cfg(test)]
     fn sync(&self, file: &File) -> io::Result<()> {
         Ok(retry_on_intr(|| fs::fsync(file))?)
     }

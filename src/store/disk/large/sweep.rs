@@ -6,11 +6,11 @@
 use std::io;
 
 use super::name::{Name, TEMPORARY, is_hex, record_key, tree};
-use super::{Failure, Large, Place, modified_s};
+use super::{Failure, Large, Lookup, Place, modified_s};
 use crate::key::Key;
 use crate::store::disk::fs::{FileKind, Fs, FsClass, Stat};
 use crate::store::disk::record::Kind;
-use crate::store::disk::usage::{Entry, Usage};
+use crate::store::disk::usage::{Entry, Usage, Verified};
 use crate::sync::Ordering;
 
 /// A temporary file of this age belongs to nobody any more.
@@ -42,6 +42,7 @@ impl<F: Fs> Large<F> {
             Item::Record { kind, stat, .. } => usage.of(kind).add(&stat),
             Item::Temporary { stat } => usage.temporary.add(&stat),
         });
+        usage.occupied = usage.bytes();
         usage
     }
 
@@ -94,10 +95,54 @@ impl<F: Fs> Large<F> {
     }
 
     fn clean_alone(&self) -> Usage {
+        self.keep_to(self.max_size, self.max_size / 10 * 9, None)
+    }
+
+    /// Removes orphaned temporary files, entries that were not used for `unused_s` seconds and, if what is left
+    /// is over `limit`, those that were used least recently, down to `goal`. Says what it removed.
+    pub(crate) fn prune(&self, limit: u64, unused_s: Option<u64>) -> Result<Usage, Failure> {
+        self.writable()?;
+        Ok(self.keep_to(limit, limit, unused_s))
+    }
+
+    /// Reads every record, and removes those that are damaged. `step` is told how many are done, and of how
+    /// many.
+    pub(crate) fn verify(&self, mut step: impl FnMut(usize, usize)) -> Result<Verified, Failure> {
+        let mut entries = Vec::new();
+        self.for_each(|entry| entries.push(entry));
+        let mut verified = Verified::default();
+        for (done, entry) in entries.iter().enumerate() {
+            step(done, entries.len());
+            match self.look_up(&Name::new(entry.kind, &entry.key)) {
+                Lookup::Hit(found) => {
+                    verified.whole += 1;
+                    verified.bytes += found.bytes.len() as u64;
+                }
+                // Not read is not damaged.
+                Lookup::Miss(reason) if !reason.is_damage() => {}
+                Lookup::Miss(_) => {
+                    verified.damaged += 1;
+                    // Where it may not be removed it goes on being a miss.
+                    let _ = self.remove(&entry.key, entry.kind);
+                }
+            }
+        }
+        step(entries.len(), entries.len());
+        Ok(verified)
+    }
+
+    fn keep_to(&self, limit: u64, goal: u64, unused_s: Option<u64>) -> Usage {
         let now = self.fs().unix_seconds();
         let (mut removed, mut kept) = (Usage::default(), 0);
         let mut entries = Vec::new();
         self.scan(|place, item| match item {
+            Item::Record { kind, stat, .. }
+                if unused_s.is_some_and(|most| now.saturating_sub(modified_s(&stat)) > most) =>
+            {
+                if self.unlink(&place) {
+                    removed.of(kind).add(&stat);
+                }
+            }
             Item::Record { key, kind, stat } => {
                 kept += stat.allocated;
                 entries.push((stat.modified_ns, stat.allocated, key, kind));
@@ -109,10 +154,9 @@ impl<F: Fs> Large<F> {
             }
             Item::Temporary { stat } => kept += stat.allocated,
         });
-        if kept <= self.max_size {
+        if kept <= limit {
             return removed;
         }
-        let goal = self.max_size / 10 * 9;
         entries.sort_unstable_by_key(|&(modified, _, key, _)| (modified, key));
         let held = self.root.held();
         let Some(space) = &held.space else { return removed };

@@ -5,11 +5,11 @@
 //!   a segment's price  =  worth of its live entries / bytes that its file gives back  ×  faded
 //! ```
 //!
-//! The segment of the lowest price goes. Dead entries weigh nothing, entries not used for a day half, so
-//! segments that are mostly dead or long unused go first. Within an hour uses cannot be told apart, and a full
-//! shard may be written anew in less: so segments also fade by their rank, the oldest to a quarter of the
-//! newest. Entries whose faded worth is denser than the shard's average are carried on, up to half of the
-//! segment, so that every eviction gives something back.
+//! The segment of the lowest price goes. Dead entries weigh nothing, entries not used for a day
+//! half, so segments that are mostly dead or long unused go first. Within an hour uses cannot be
+//! told apart, and a full shard may be written anew in less: so segments also fade by their rank,
+//! the oldest to a quarter of the newest. Entries whose faded worth is denser than the shard's
+//! average are carried on, up to half of the segment, so that every eviction gives something back.
 
 use std::collections::HashMap;
 

@@ -4,13 +4,15 @@
 //!   victim ──► its worthiest entries written again at the tail, found there ──► the others die ──► unlink
 //! ```
 //!
-//! At every moment each entry that is kept is found. Who reads in the victim goes on reading: its file lives for as
-//! long as somebody has it open or mapped. Who had its place and comes too late to open it looks again.
+//! At every moment each entry that is kept is found. Who reads in the victim goes on reading: its
+//! file lives for as long as somebody has it open or mapped. Who had its place and comes too late
+//! to open it looks again.
 
 use super::Unwritten;
 use super::generation::Held;
 use super::survey::Survey;
 use super::turn::Turn;
+use crate::race::{Fault, planted};
 use crate::store::disk::format::SegmentId;
 use crate::store::disk::format::slot::Fingerprint;
 use crate::store::disk::index::Candidate;
@@ -19,21 +21,18 @@ use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
 use crate::store::disk::record;
 use crate::store::disk::segment::victim::Census;
+use crate::store::disk::usage::Verified;
+use crate::store::failpoint::{self, Step};
+
+/// A fault that tests plant.
+const NO_LIMIT: Fault = Fault("nothing is ever evicted");
 
 /// A segment of which nothing was used for so long goes, even if there is room.
 const UNUSED_HOURS: u32 = 14 * 24;
 
-/// What was found and taken out by [`Turn::verify`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verified {
-    pub(crate) whole: u64,
-    pub(crate) damaged: u64,
-    /// The bytes of the whole ones.
-    pub(crate) bytes: u64,
-}
-
 impl<F: MapFs> Turn<'_, F> {
-    /// Keeps the shard within `limit` bytes and without entries that were not used for `unused_hours`.
+    /// Keeps the shard within `limit` bytes and without entries that were not used for
+    /// `unused_hours`.
     pub(crate) fn prune(&mut self, limit: u64, unused_hours: Option<u32>) -> Result<(), Unwritten> {
         if self.is_unborn() {
             return Ok(());
@@ -81,8 +80,9 @@ impl<F: MapFs> Turn<'_, F> {
         Ok(verified)
     }
 
-    /// Evicts segments until everything occupies `goal` bytes or less, and those that nothing is alive in
-    /// or that were not used for long. `survey` may lack the segment at the tail, which is never evicted.
+    /// Evicts segments until everything occupies `goal` bytes or less, and those that nothing is
+    /// alive in or that were not used for long. `survey` may lack the segment at the tail, which is
+    /// never evicted.
     pub(super) fn evict_down_to(
         &mut self,
         held: &Held<F>,
@@ -131,7 +131,8 @@ impl<F: MapFs> Turn<'_, F> {
         Ok(())
     }
 
-    /// Evicts one segment if `error` says that there is no space, so that the next attempt may find some.
+    /// Evicts one segment if `error` says that there is no space, so that the next attempt may find
+    /// some.
     pub(super) fn evict_for_space(&mut self, held: &Held<F>, survey: Survey, error: &Unwritten) {
         let Unwritten::Io(error) = error else { return };
         if !matches!(Reason::of(error), Reason::NoSpace | Reason::Quota) {
@@ -151,21 +152,29 @@ impl<F: MapFs> Turn<'_, F> {
     /// Removes a segment, after writing `carried` of its entries again.
     fn evict(&mut self, held: &Held<F>, victim: SegmentId, carried: &[Candidate]) {
         let Some(writer) = held.writer() else { return };
+        if planted(NO_LIMIT) {
+            return;
+        }
+        failpoint::at(Step::EvictBegun);
         for candidate in carried {
             if !self.carry(held, candidate) {
                 break;
             }
+            failpoint::at(Step::EntryCarried);
         }
         for (candidate, _) in held.entries() {
             if candidate.location.segment == victim {
                 writer.kill(&candidate);
             }
         }
+        failpoint::at(Step::VictimDead);
         self.remove_file(held.dir(), &victim.to_string());
+        failpoint::at(Step::VictimUnlinked);
         self.shard.forget(victim);
     }
 
-    /// Writes an entry again at the tail: whether there was room. Half of the segment is left to new ones.
+    /// Writes an entry again at the tail: whether there was room. Half of the segment is left to
+    /// new ones.
     fn carry(&mut self, held: &Held<F>, candidate: &Candidate) -> bool {
         let (Some(writer), Some(tail)) = (held.writer(), held.tail()) else { return false };
         let room = self.shard.sizing.segment / 2;

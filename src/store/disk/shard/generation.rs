@@ -7,7 +7,7 @@ use std::ops::Deref;
 use super::Shard;
 use super::trusted::{self, reason};
 use crate::store::disk::format::header::{IndexHeader, MAX_LOG2_SLOTS, Place};
-use crate::store::disk::format::{CURRENT_LEN, Current, Name};
+use crate::store::disk::format::{CURRENT_LEN, Current, META, META_LEN, Meta, Name};
 use crate::store::disk::fs::{Access, Stat};
 use crate::store::disk::index::find::Generations;
 use crate::store::disk::index::{Candidate, Index};
@@ -94,7 +94,8 @@ impl<F: MapFs> Generations for Shard<F> {
     }
 
     fn current(&self) -> Option<Held<F>> {
-        // Each time but the first, another writer named a newer one and removed the one we looked for.
+        // Each time but the first, another writer named a newer one and removed the one we looked
+        // for.
         for _ in 0..4 {
             let Ok(current) = self.read_current() else { return self.newest() };
             let held = self.held();
@@ -103,7 +104,7 @@ impl<F: MapFs> Generations for Shard<F> {
             }
             match self.open_index(&current) {
                 Ok(new) => {
-                    *self.held.lock() = Some(new.clone());
+                    self.held.set(Some(new.clone()));
                     return Some(new);
                 }
                 Err(Reason::Absent) => {}
@@ -133,6 +134,18 @@ impl<F: MapFs> Shard<F> {
         let current = Current::parse(&bytes[..read]).map_err(|_| Reason::Magic)?;
         let ours = (current.cache, current.shard) == (self.cache, self.number);
         if ours { Ok(current) } else { Err(Reason::Key) }
+    }
+
+    /// Whether `meta` says that the directory is another cache's by now: it was damaged, and made anew. Who went on
+    /// with the old one and who began with the new would take each other's entries for damage.
+    pub(super) fn belongs_to_another(&self) -> bool {
+        let read = || {
+            let (file, _) = self.open_file(self.space()?, META, Access::Read)?;
+            let mut bytes = [0; META_LEN];
+            let read = self.fs().read_at(&file, &mut bytes, 0).map_err(|error| reason(&error))?;
+            Meta::parse(&bytes[..read]).map_err(|_| Reason::Magic)
+        };
+        read().is_ok_and(|meta| meta.cache != self.cache)
     }
 
     /// The newest index that there is, for lack of a `CURRENT` that can be read.

@@ -6,13 +6,14 @@
 //!   room in the index, room behind the tail ──► write ──► tail ──► slot ──► old slots die
 //! ```
 //!
-//! A process that dies anywhere in between has published the record or has not. Bytes behind the tail are nobody's,
-//! and the next writer's.
+//! A process that dies anywhere in between has published the record or has not. Bytes behind the
+//! tail are nobody's, and the next writer's.
 
 use super::generation::Held;
 use super::turn::{Active, Turn};
 use super::{Shard, Unwritten};
 use crate::key::Key;
+use crate::race::{Fault, planted};
 use crate::store::disk::format::header::Tail;
 use crate::store::disk::format::slot::{Fingerprint, Location};
 use crate::store::disk::format::{SEGMENT_HEADER, SegmentHeader, SegmentId};
@@ -25,6 +26,10 @@ use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
 use crate::store::disk::record::{self, Kind, Layout};
 use crate::store::disk::sizing::{Room, Sizing};
+use crate::store::failpoint::{self, Step};
+
+/// A fault that tests plant.
+const HALF: Fault = Fault("a record is published of which half was written");
 
 /// Payloads in segments of their own begin at a page, so that they could be mapped.
 const PAGE: u64 = 4096;
@@ -61,6 +66,7 @@ impl<F: MapFs> Turn<'_, F> {
             };
             match put {
                 Ok(_) => {
+                    failpoint::at(Step::OldLive);
                     for (candidate, _) in old {
                         writer.kill(&candidate);
                     }
@@ -88,8 +94,8 @@ impl<F: MapFs> Turn<'_, F> {
         Ok(removed.count() > 0)
     }
 
-    /// The whole entries of a key, the latest last. What leads nowhere is taken out: nothing is being moved
-    /// while this turn lasts.
+    /// The whole entries of a key, the latest last. What leads nowhere is taken out: nothing is
+    /// being moved while this turn lasts.
     fn entries_of(&self, held: &Held<F>, key: &Key, kind: Kind) -> Vec<(Candidate, Found)> {
         let candidates: Vec<_> = held.candidates(Fingerprint::of(key, kind)).collect();
         let mut entries = Vec::new();
@@ -215,8 +221,17 @@ impl<F: MapFs> Turn<'_, F> {
             let to = end.next_multiple_of(step).min(segment).max(end);
             fs.allocate(&active.file, active.allocated, to - active.allocated)?;
             active.allocated = to;
+            failpoint::at(Step::BlocksAllocated);
         }
-        fs.write_all_at(&active.file, bytes, location.offset)?;
+        failpoint::at(Step::RecordWriting);
+        if cfg!(all(feature = "stress", not(test))) {
+            fs.write_all_at(&active.file, &bytes[..bytes.len() / 2], location.offset)?;
+            failpoint::at(Step::RecordTorn);
+        }
+        if !planted(HALF) {
+            fs.write_all_at(&active.file, bytes, location.offset)?;
+        }
+        failpoint::at(Step::RecordWritten);
         Ok(())
     }
 
@@ -243,6 +258,7 @@ impl<F: MapFs> Turn<'_, F> {
         self.writer.active = Some(Active { id, file, header, allocated: sizing.step });
         let tail = Tail { segment: id, end: SEGMENT_HEADER as u64 };
         held.writer().ok_or(Reason::NotWritable)?.set_tail(Some(tail));
+        failpoint::at(Step::SegmentRolled);
         self.evict_down_to(&held, survey, sizing.limit.saturating_sub(sizing.segment))?;
         Ok(held)
     }
@@ -268,6 +284,7 @@ impl<F: MapFs> Turn<'_, F> {
             Ok(())
         };
         self.make_file(held.dir(), location.end(), &segment.to_string(), fill)?;
+        failpoint::at(Step::AloneWritten);
         Ok((held, location))
     }
 

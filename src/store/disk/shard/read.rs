@@ -1,8 +1,9 @@
 //! From a place to a verified record.
 //!
-//! Small records are copied out of the mapped segment, which costs no system call; larger ones are read, which
-//! copies faster. Either way the copy is verified, in memory of this process. What fails is looked at once more by
-//! the name of the segment, as a mapping can be of a file that has lost its name.
+//! Small records are copied out of the mapped segment, which costs no system call; larger ones are
+//! read, which copies faster. Either way the copy is verified, in memory of this process. What
+//! fails is looked at once more by the name of the segment, as a mapping can be of a file that has
+//! lost its name.
 
 use super::Shard;
 use super::generation::Held;
@@ -51,7 +52,7 @@ impl<F: MapFs> Shard<F> {
         };
         match verified(bytes, key, kind) {
             Ok(found) => {
-                self.mapped.lock().remove(&location.segment);
+                self.forget(location.segment);
                 Reading::Whole(found)
             }
             Err(Damage::Key | Damage::Format) => Reading::Other,
@@ -87,7 +88,9 @@ impl<F: MapFs> Shard<F> {
 
     /// Forgets the mapping of a segment.
     pub(super) fn forget(&self, segment: SegmentId) {
-        self.mapped.lock().remove(&segment);
+        let forgotten = self.mapped.try_lock().and_then(|mut mapped| mapped.remove(&segment));
+        // Unmapped when the lock is free again.
+        drop(forgotten);
     }
 
     /// Copies the first `length` bytes at a place, if its segment can be mapped.
@@ -100,7 +103,8 @@ impl<F: MapFs> Shard<F> {
 
     fn map(&self, held: &Held<F>, location: Location) -> Option<F::Map> {
         let reaches = |map: &F::Map| map.len() as u64 * 8 >= location.end();
-        let kept = self.mapped.lock().get(&location.segment).cloned();
+        // Who does not get the lock at once reads the file: in a forked child the one who has it may not exist.
+        let kept = self.mapped.try_lock()?.get(&location.segment).cloned();
         if let Some(map) = kept.filter(reaches) {
             return Some(map);
         }
@@ -114,14 +118,17 @@ impl<F: MapFs> Shard<F> {
             return None;
         }
         self.make_room_for_a_mapping(held);
-        self.mapped.lock().insert(location.segment, map.clone());
+        let replaced = self.mapped.try_lock()?.insert(location.segment, map.clone());
+        drop(replaced);
         Some(map)
     }
 
-    /// Lets go of segments whose names are gone, so that their blocks are free; of all if there are too
-    /// many.
+    /// Lets go of segments whose names are gone, so that their blocks are free; of all if there are
+    /// too many.
     fn make_room_for_a_mapping(&self, held: &Held<F>) {
-        let ids: Vec<SegmentId> = self.mapped.lock().keys().copied().collect();
+        let Some(mapped) = self.mapped.try_lock() else { return };
+        let ids: Vec<SegmentId> = mapped.keys().copied().collect();
+        drop(mapped);
         let too_many = ids.len() >= MOST_MAPPED;
         for id in ids {
             if too_many || self.fs().stat_at(held.dir(), &id.to_string()).is_err() {

@@ -4,14 +4,15 @@
 //!   index under a temporary name ──► idx-<n+1> ──► older ones retired ──► CURRENT ──► older ones unlinked
 //! ```
 //!
-//! Whoever dies on the way leaves a generation that is retired and still named. It is looked up in as before; the next
-//! writer makes another.
+//! Whoever dies on the way leaves a generation that is retired and still named. It is looked up in
+//! as before; the next writer makes another.
 
 use super::Unwritten;
 use super::generation::{CURRENT, Held, current_of};
 use super::survey::Survey;
 use super::trusted::reason;
 use super::turn::Turn;
+use crate::race::{Fault, planted};
 use crate::store::disk::format::header::{IndexHeader, Place};
 use crate::store::disk::format::slot::{Fingerprint, Location, Recency};
 use crate::store::disk::format::{CURRENT_LEN, Name, SegmentHeader, SegmentId};
@@ -22,6 +23,10 @@ use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
 use crate::store::disk::record::{self, MAX_RECORD};
 use crate::store::disk::segment;
+use crate::store::failpoint::{self, Step};
+
+/// A fault that tests plant.
+const LOST: Fault = Fault("a new generation has none of the old one's entries");
 
 /// The longest segment: of one record, with room for its header and to bring its payload to a page.
 const MAX_SEGMENT: u64 = MAX_RECORD as u64 + 8192;
@@ -41,17 +46,21 @@ impl<F: MapFs> Turn<'_, F> {
         };
         let hour = shard.hour();
         self.replace(shard.open_folder()?, &survey, log2_slots, base, |new| {
-            old.rebuild_into(new, hour, |_| true);
+            old.rebuild_into(new, hour, |_| !planted(LOST));
             new.set_tail(tail);
         })
     }
 
-    /// Makes a generation to write in from whatever there is: the index that `CURRENT` names or another,
-    /// or the segments if there is none.
+    /// Makes a generation to write in from whatever there is: the index that `CURRENT` names or
+    /// another, or the segments if there is none.
     pub(super) fn recover(&mut self) -> Result<Held<F>, Unwritten> {
         let shard = self.shard;
         let dir = self.make_folder()?;
         let survey = self.survey(&dir)?;
+        failpoint::at(Step::RecoverBegun);
+        if shard.belongs_to_another() {
+            return Err(Unwritten::Moved);
+        }
         let named = shard.read_current().ok().map(|current| current.generation);
         let newest_first = survey.generations.iter().rev().copied();
         let old = named.into_iter().chain(newest_first).find_map(|n| shard.open_generation(n).ok());
@@ -72,6 +81,7 @@ impl<F: MapFs> Turn<'_, F> {
                 }
             }
         }
+        failpoint::at(Step::SegmentsScanned);
         let most = usize::try_from(shard.sizing.most_live()).unwrap_or(usize::MAX);
         let latest = entries.split_off(entries.len().saturating_sub(most));
         let next = survey.segments.last().map_or(1, |(id, _)| id.0 + 1);
@@ -96,6 +106,7 @@ impl<F: MapFs> Turn<'_, F> {
         let survey = self.survey(held.dir())?;
         let base = SegmentId(self.next_id(&held, &survey).0 - 1);
         self.replace(shard.open_folder()?, &survey, shard.sizing.min_log2_slots, base, |_| {})?;
+        failpoint::at(Step::Cleared);
         for (id, _) in survey.segments {
             self.remove_file(held.dir(), &id.to_string());
             shard.forget(id);
@@ -146,6 +157,7 @@ impl<F: MapFs> Turn<'_, F> {
             fill(&index);
             Ok((index, map))
         })?;
+        failpoint::at(Step::IndexNamed);
         for old in &survey.generations {
             if let Ok(old) = shard.open_generation(*old)
                 && let Some(writer) = old.writer()
@@ -153,15 +165,18 @@ impl<F: MapFs> Turn<'_, F> {
                 writer.retire();
             }
         }
+        failpoint::at(Step::IndexRetired);
         let current = current_of(index.header()).encode();
         self.make_file(&dir, CURRENT_LEN as u64, CURRENT, |file| {
             fs.write_all_at(file, &current, 0).map_err(Unwritten::from)
         })?;
+        failpoint::at(Step::CurrentNamed);
         for old in &survey.generations {
             self.remove_file(&dir, &Name::index(*old));
         }
+        failpoint::at(Step::IndexUnlinked);
         let held = Held::written(index, F::reader(&map), dir)?;
-        *shard.held.lock() = Some(held.clone());
+        shard.held.set(Some(held.clone()));
         Ok(held)
     }
 

@@ -24,6 +24,12 @@ pub(super) struct Survey {
 }
 
 impl<F: MapFs> Shard<F> {
+    /// The bytes that the shard's files occupy.
+    pub(crate) fn occupied(&self) -> u64 {
+        let dir = self.open_folder().ok();
+        dir.and_then(|dir| self.survey(&dir).ok()).map_or(0, |survey| survey.occupied)
+    }
+
     /// Looks at every file.
     pub(super) fn survey(&self, dir: &F::Handle) -> Result<Survey, Reason> {
         let fs = self.fs();

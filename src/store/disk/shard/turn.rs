@@ -1,7 +1,7 @@
 //! The right to write in a shard: one thread of one process at a time.
 //!
-//! Waiting for it is bounded. A holder that is stopped keeps it, so that it can go on in peace when it is
-//! continued; one that dies loses it at once.
+//! Waiting for it is bounded. A holder that is stopped keeps it, so that it can go on in peace when
+//! it is continued; one that dies loses it at once.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use super::generation::Held;
 use super::survey::Survey;
 use super::trusted::reason;
 use super::{Shard, Unwritten};
+use crate::race::{Fault, planted};
 use crate::store::disk::format::header::IndexHeader;
 use crate::store::disk::format::{Name, SegmentHeader, SegmentId};
 use crate::store::disk::fs::Access;
@@ -17,12 +18,16 @@ use crate::store::disk::index::find::Generations;
 use crate::store::disk::lock::Guard;
 use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
+use crate::store::failpoint::{self, Step};
 use crate::sync::{self, Arc, Ordering};
+
+/// A fault that tests plant.
+const NO_LOCK: Fault = Fault("a shard is written without its lock");
 
 /// How long a turn is waited for.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// How long to wait before asking again: from, to. Short, as a holder that has its turns one after the
-/// other leaves the lock free for moments only.
+/// How long to wait before asking again: from, to. Short, as a holder that has its turns one after
+/// the other leaves the lock free for moments only.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(1));
 
 /// What a process remembers from one turn to its next. Others may have had theirs in between.
@@ -71,8 +76,10 @@ impl<F: MapFs> Shard<F> {
                 let writer = self.writer.lock().take();
                 let writer = writer.unwrap_or(Writer { active: None, checked: None });
                 let mut turn = Turn { shard: self, writer, lock: None };
+                failpoint::at(Step::TurnBegun);
                 turn.lock = self.lock.try_lock().map_err(Unwritten::Io)?;
-                if turn.lock.is_some() {
+                if turn.lock.is_some() || planted(NO_LOCK) {
+                    failpoint::at(Step::TurnLocked);
                     // The lock is one of the directory that is at the path now.
                     let moved = !Arc::ptr_eq(&self.root.held(), &self.opened);
                     return if moved { Err(Unwritten::Moved) } else { Ok(turn) };
@@ -87,26 +94,41 @@ impl<F: MapFs> Shard<F> {
     }
 }
 
+#[cfg(test)]
+impl<F: MapFs> Shard<F> {
+    /// Whether a thread of some process has its turn.
+    pub(crate) fn turn_is_taken(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) != 0
+    }
+
+    /// Leaves what a thread of `process` leaves that dies with it in its turn.
+    pub(crate) fn pretend_turn_of(&self, process: u32) {
+        self.busy.store(process, Ordering::Relaxed);
+    }
+}
+
 impl<F: MapFs> Drop for Turn<'_, F> {
     fn drop(&mut self) {
         // The lock belongs to the process: released after another thread took it over, it would be lost
         // to that one.
-        self.lock = None;
+        if self.lock.is_some() {
+            failpoint::at(Step::TurnEnding);
+            self.lock = None;
+            failpoint::at(Step::TurnUnlocked);
+        }
         let writer = Writer { active: self.writer.active.take(), checked: self.writer.checked };
-        *self.shard.writer.lock() = Some(writer);
+        self.shard.writer.set(Some(writer));
         self.shard.busy.store(0, Ordering::Release);
     }
 }
 
 impl<F: MapFs> Turn<'_, F> {
-    /// The generation to write in: the newest, made in this boot in its place, and under its name.
+    /// The generation to write in: the newest, and under its name.
     pub(super) fn ready(&mut self) -> Result<Held<F>, Unwritten> {
         let fits = |held: &Held<F>| {
-            // In use under the lock is the newest: a generation is retired before the next is named.
-            held.in_use()
-                && held.writer().is_some()
-                && held.header().place == held.place()
-                && self.has_its_name(held)
+            // In use under the lock is the newest: a generation is retired before the next is
+            // named.
+            held.in_use() && held.writer().is_some() && self.has_its_name(held)
         };
         if let Some(held) = self.shard.held().filter(|held| fits(held)) {
             return Ok(held);
@@ -142,12 +164,15 @@ impl<F: MapFs> Turn<'_, F> {
         let fs = self.shard.fs();
         let temporary = Name::temporary(fs.random());
         let file = fs.open(dir, &temporary, Access::CreateNew)?;
+        failpoint::at(Step::FileMade);
         let made = fs
             .allocate(&file, 0, length)
             .map_err(Unwritten::from)
             .and_then(|()| fill(&file))
             .and_then(|value| {
+                failpoint::at(Step::FileFilled);
                 fs.rename(dir, &temporary, dir, name)?;
+                failpoint::at(Step::FileNamed);
                 Ok(value)
             });
         match made {

@@ -1,0 +1,97 @@
+//! `cachelift-stress` finds what is planted, and nothing where nothing is.
+//!
+//! One run of some seconds per fault: a fault is planted in the store by its words, and must be found by the invariant it
+//! breaks. What is not found at the first attempt, as others keep the machine busy, is tried again with another seed.
+
+#![cfg(feature = "stress")]
+
+use std::process::Command;
+
+/// Runs the tool: the exit code, and its JSON.
+fn run(fault: &str, arguments: &str, seed: u32) -> (Option<i32>, serde_json::Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cachelift-stress"));
+    command.args(["--workers", "3", "--threads", "2", "--format", "json"]);
+    command.args(["--seed", &seed.to_string()]).args(arguments.split_whitespace());
+    let dir = tempfile::tempdir().unwrap();
+    command.arg("--dir").arg(dir.path());
+    let output = command.env("CACHELIFT_STRESS_FAULT", fault).output().unwrap();
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn finds(fault: &str, invariants: &[&str], arguments: &str) {
+    let mut broken = Vec::new();
+    for seed in 1..=5 {
+        let (code, summary) = run(fault, arguments, seed);
+        let found = summary["broken"].as_object().unwrap();
+        if found.keys().any(|invariant| invariants.contains(&&invariant[..])) {
+            assert_eq!(code, Some(1));
+            return;
+        }
+        broken.push(summary["broken"].clone());
+    }
+    panic!("not found: {fault}: {broken:?}");
+}
+
+#[test]
+fn what_works_breaks_nothing() {
+    for arguments in ["--kill --stop", "--corrupt --stop", "--keys 40 --kill --stop"] {
+        let (_, summary) = run("", &format!("--seconds 5 {arguments}"), 1);
+        assert_eq!(summary["version"], 1);
+        assert_eq!(
+            summary["broken"],
+            serde_json::json!({}),
+            "{arguments}: {}",
+            summary["violations"]
+        );
+        assert!(summary["operations"].as_u64().unwrap() > 100);
+    }
+}
+
+#[test]
+fn another_keys_record_is_found() {
+    let fault = "records in memory are told apart by six bits of their keys";
+    finds(fault, &["I1"], "--seconds 3");
+}
+
+#[test]
+fn unverified_bytes_are_found() {
+    finds("the checksum of a record is not compared", &["I1"], "--seconds 8 --corrupt");
+}
+
+#[test]
+fn half_a_record_is_found() {
+    finds("a record is published of which half was written", &["I11", "I1"], "--seconds 3");
+}
+
+#[test]
+fn a_lease_that_is_not_asked_for_is_found() {
+    finds("no other process is asked before a key is made", &["I6"], "--seconds 6 --keys 20");
+}
+
+#[test]
+fn a_lease_that_is_given_back_early_is_found() {
+    finds("the lease is given back before the key is made", &["I6"], "--seconds 6 --keys 20");
+}
+
+#[test]
+fn a_missing_second_look_is_found() {
+    let fault = "whoever may make a key does not look whether it was made meanwhile";
+    finds(fault, &["I8"], "--seconds 6 --max-size 64M");
+}
+
+#[test]
+fn a_shard_without_its_lock_is_found() {
+    let fault = "a shard is written without its lock";
+    finds(fault, &["I1", "I8", "I11"], "--seconds 6 --keys 60");
+}
+
+#[test]
+fn a_lost_generation_is_found() {
+    let fault = "a new generation has none of the old one's entries";
+    finds(fault, &["I8"], "--seconds 8 --keys 40 --max-size 4M");
+}
+
+#[test]
+fn a_limit_that_is_not_kept_is_found() {
+    finds("nothing is ever evicted", &["I13"], "--seconds 6");
+}
