@@ -191,7 +191,7 @@ pub(super) fn pruned(run: &Run) {
         cache.get(&key(1));
     });
     process(run, &oracle, |cache| {
-        if let Ok(verified) = cache.shards().verify() {
+        if let Ok(verified) = cache.shards().verify(|_, _| ()) {
             assert_eq!(verified.damaged, 0, "I12: a whole record is called damaged");
         }
         cache.get(&key(1));

@@ -15,13 +15,13 @@ fn run(setup: fn() -> Setup, killer: bool, body: fn(&Run)) {
         let mut config = shuttle::Config::new();
         // A store is opened on it, which takes more than shuttle's own 60 KiB.
         config.stack_size = 1 << 20;
-        let once = move || Run::free(files(), killer, body);
+        let once = move || Run::free(setup(), killer, body);
         shuttle::Runner::new(RandomScheduler::new(schedules), config.clone()).run(once);
         shuttle::Runner::new(PctScheduler::new(3, schedules), config).run(once);
     }
     #[cfg(not(shuttle))]
     for _ in 0..50 {
-        Run::free(files(), killer, body);
+        Run::free(setup(), killer, body);
     }
 }
 
