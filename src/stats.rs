@@ -140,7 +140,7 @@ impl Counters {
     /// Counts something out of the ordinary, and logs the first of its reason.
     pub(crate) fn reason(&self, reason: &'static str, detail: impl fmt::Display) {
         let count = {
-            let mut reasons = self.reasons.lock();
+            let Some(mut reasons) = self.reasons.lock_soon() else { return };
             let count = reasons.entry(reason).or_default();
             *count += 1;
             *count
@@ -164,7 +164,7 @@ impl Counters {
             published: self.published.sum(),
             us_make: self.us_make.sum(),
             us_wait: self.us_wait.sum(),
-            reasons: self.reasons.lock().clone(),
+            reasons: self.reasons.lock_soon().map(|reasons| reasons.clone()).unwrap_or_default(),
         }
     }
 }

@@ -77,19 +77,27 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks it, unless somebody has it: a thread here, or one that a forked child has left behind in its parent.
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+    /// Locks it, unless somebody has it for longer than it takes to take or replace what is in it: `None` then, and the
+    /// caller goes on without. In a forked child that may be a thread that only the parent has, for whom the child would
+    /// wait for ever.
+    pub(crate) fn lock_soon(&self) -> Option<MutexGuard<'_, T>> {
+        const SPINS: usize = 200;
+        const SLEEPS: usize = 20;
+        for n in 0..SPINS + SLEEPS {
+            match self.0.try_lock() {
+                Ok(guard) => return Some(guard),
+                Err(TryLockError::Poisoned(guard)) => return Some(guard.into_inner()),
+                Err(TryLockError::WouldBlock) if n < SPINS => std::hint::spin_loop(),
+                Err(TryLockError::WouldBlock) => sleep(Duration::from_micros(50)),
+            }
         }
+        None
     }
 
-    /// Sets the value. The one before is dropped when the lock is free again: what that does may take long (unmap
-    /// memory, close a file), and a child that is forked meanwhile would find it locked for ever.
-    pub(crate) fn set(&self, value: T) {
-        let mut guard = self.lock();
+    /// Sets the value, unless the lock is not to be had [soon](Self::lock_soon). The one before is dropped when the lock
+    /// is free again: what that does may take long (unmap memory, close a file).
+    pub(crate) fn try_set(&self, value: T) {
+        let Some(mut guard) = self.lock_soon() else { return };
         let old = std::mem::replace(&mut *guard, value);
         drop(guard);
         drop(old);

@@ -247,7 +247,8 @@ fn processes_share_the_work() {
     }
 }
 
-/// A few functions whose code has every section that code can have: calls, traps, constants, a frame.
+/// A few functions whose code has every section that code can have: calls, traps, constants, a frame; and
+/// two whose records are of one length.
 const SMALL: &str = "\
 test run
 set opt_level=speed
@@ -278,6 +279,18 @@ block1:
 }
 ; run: %third(36, 2) == 6
 ; run: %third(-36, 2) == -6
+function %five() -> i32 {
+block0:
+    v0 = iconst.i32 5
+    return v0
+}
+; run: %five() == 5
+function %nine() -> i32 {
+block0:
+    v0 = iconst.i32 9
+    return v0
+}
+; run: %nine() == 9
 ";
 
 fn small(folder: &TempDir) -> Vec<PathBuf> {
@@ -339,7 +352,7 @@ fn a_flipped_bit_is_a_miss_and_is_healed() {
         }
         flips
     });
-    assert!(times > 200, "{times}");
+    assert!(times > 250, "{times}");
 }
 
 /// Nor is a record that ends early, because its file does.
@@ -369,7 +382,8 @@ fn exchanged_records_are_misses() {
         for place in places {
             for other in places {
                 let bytes = &whole[&other.path][other.bytes.clone()];
-                if other.bytes != place.bytes && bytes.len() <= place.bytes.len() {
+                let same = (&other.path, &other.bytes) == (&place.path, &place.bytes);
+                if !same && bytes.len() == place.bytes.len() {
                     let mut damaged = whole[&place.path].clone();
                     damaged[place.bytes.start..][..bytes.len()].copy_from_slice(bytes);
                     exchanges.push((place.path.clone(), damaged));
@@ -378,7 +392,7 @@ fn exchanged_records_are_misses() {
         }
         exchanges
     });
-    assert!(times > 2, "{times}");
+    assert!(times >= 2, "{times}");
 }
 
 /// Whatever is damaged beside the records, results are right: every file is hit, its beginning byte by byte.

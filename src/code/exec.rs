@@ -39,7 +39,8 @@ impl Writable {
     /// At least one byte of zeroed memory, at the beginning of a page.
     ///
     /// One allocation holds a whole batch, so all of its code is within reach of near calls, and one
-    /// change of protection makes all of it executable.
+    /// change of protection makes all of it executable. An arena would add nothing to that, and
+    /// Cranelift's panics where the system refuses to make memory executable.
     pub(crate) fn allocate(length: usize) -> Result<Self, String> {
         let length = length.max(1);
         let mut provider = SystemMemoryProvider::new();

@@ -100,6 +100,8 @@ impl Meta {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Meta, Malformed> {
         let bytes = whole::<META_LEN>(bytes)?;
         check(bytes[0..8] == META_MAGIC, Malformed::Magic)?;
+        // First the seal, which is the same in every version: else a flipped bit could make of `meta` a newer version's,
+        // which nobody ever replaces.
         check_seal(bytes)?;
         check(u32_at(bytes, 8) == u32::from(FORMAT), Malformed::Format)?;
         let shard_bits = u32_at(bytes, 12);

@@ -28,11 +28,14 @@ pub(crate) mod find;
 pub(crate) mod rebuild;
 
 use super::format::Malformed;
+use super::format::SegmentId;
 use super::format::header::{
     ATTEMPT_WORDS, ATTEMPTS, DEAD as DEAD_COUNT, ENTRIES, FIXED_WORDS, HEADER_WORDS, IN_USE,
-    IndexHeader, RETIRED, SLOT_WORDS, STATE, TAIL, Tail,
+    IndexHeader, LAST, RETIRED, SLOT_WORDS, STATE, TAIL, Tail,
 };
-use super::format::slot::{DEAD, EMPTY, Fingerprint, LIVE, Location, Recency, STATE_MASK, seal};
+use super::format::slot::{
+    DEAD, EMPTY, Fingerprint, LIVE, Location, Recency, SEGMENT_BITS, STATE_MASK, seal,
+};
 use super::sizing::Counts;
 use super::words::{Words, WordsMut};
 use crate::store::failpoint::{self, Step};
@@ -151,6 +154,14 @@ impl<W: Words> Index<W> {
     /// Where the next record goes.
     pub(crate) fn tail(&self) -> Option<Tail> {
         Tail::unpack(self.words.load(TAIL), self.header.base)
+    }
+
+    /// The highest segment id that was ever given, as far as it is known: of a segment that is gone nothing else tells,
+    /// and who has it mapped would take another of its id for it.
+    pub(crate) fn last(&self) -> SegmentId {
+        let from_base = self.words.load(LAST);
+        let known = if from_base < 1 << SEGMENT_BITS { from_base } else { 0 };
+        SegmentId(self.header.base.0 + known)
     }
 
     /// Whether a live entry of the tail's segment ends beyond the tail, which then tells less than
@@ -274,6 +285,11 @@ impl<W: WordsMut> Index<W> {
     /// Says where the next record goes. Only the shard's writer may.
     pub(crate) fn set_tail(&self, tail: Option<Tail>) {
         self.words.store(TAIL, Tail::pack(tail, self.header.base), Release);
+    }
+
+    /// Remembers that this segment id was given. Only the shard's writer may.
+    pub(crate) fn set_last(&self, id: SegmentId) {
+        self.words.store(LAST, id.0.saturating_sub(self.header.base.0), Relaxed);
     }
 
     /// Puts the counts right.

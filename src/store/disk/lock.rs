@@ -93,7 +93,7 @@ impl<F: Fs> LockFile<F> {
                 return Ok(guard);
             }
             drop(guard);
-            self.open.set(None);
+            self.open.try_set(None);
         }
         Err(io::ErrorKind::NotFound.into())
     }
@@ -102,7 +102,7 @@ impl<F: Fs> LockFile<F> {
     fn open(&self) -> io::Result<Arc<Open<F::Handle>>> {
         let fs = self.root.fs();
         let process = fs.process();
-        let kept = self.open.lock().clone();
+        let kept = self.open.lock_soon().and_then(|open| open.clone());
         if let Some(open) = kept.filter(|open| open.process == process) {
             return Ok(open);
         }
@@ -117,7 +117,7 @@ impl<F: Fs> LockFile<F> {
         }
         let open = Arc::new(Open { file, identity: stat.identity(), process });
         // In a forked child this closes the inherited descriptor, which releases nothing.
-        self.open.set(Some(open.clone()));
+        self.open.try_set(Some(open.clone()));
         Ok(open)
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Root<F: Fs> {
     fs: F,
     path: PathBuf,
     purpose: Purpose,
+    /// The directory as it was opened first, for a forked child that cannot have the lock.
+    first: Arc<Opened<F::Handle>>,
     /// Locked to take or replace the handle only, never during a system call: a forked child of a process
     /// with threads finds it free.
     held: Mutex<Arc<Opened<F::Handle>>>,
@@ -29,8 +31,9 @@ impl<F: Fs> Root<F> {
         let opened = trust::open(&fs, path, purpose, true)?;
         // The working directory may change before the directory is opened again.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let held = Mutex::new(Arc::new(opened));
-        Ok(Arc::new(Root { fs, path, purpose, held, counters: Counters::default() }))
+        let first = Arc::new(opened);
+        let held = Mutex::new(first.clone());
+        Ok(Arc::new(Root { fs, path, purpose, first, held, counters: Counters::default() }))
     }
 
     pub(crate) fn fs(&self) -> &F {
@@ -51,7 +54,7 @@ impl<F: Fs> Root<F> {
 
     /// The directory as it was opened last; nothing says that it is still there.
     pub(crate) fn held(&self) -> Arc<Opened<F::Handle>> {
-        self.held.lock().clone()
+        self.held.lock_soon().map_or_else(|| self.first.clone(), |held| held.clone())
     }
 
     /// The directory that is at the path now. One that has gone is made anew if it may be.
@@ -63,7 +66,7 @@ impl<F: Fs> Root<F> {
         match trust::open(&self.fs, &self.path, self.purpose, true) {
             Ok(opened) => {
                 let opened = Arc::new(opened);
-                self.held.set(opened.clone());
+                self.held.try_set(opened.clone());
                 Ok(opened)
             }
             Err(refusal) => {
@@ -82,7 +85,7 @@ impl<F: Fs> Root<F> {
         let opened = trust::open(&self.fs, &self.path, self.purpose, false).ok()?;
         opened.space.as_ref()?;
         let opened = Arc::new(opened);
-        self.held.set(opened.clone());
+        self.held.try_set(opened.clone());
         Some(opened)
     }
 

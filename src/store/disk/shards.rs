@@ -218,7 +218,7 @@ impl<F: MapFs> Shards<F> {
                 done => return done.map_err(|unwritten| self.failure(unwritten, doing)),
             }
             tries += 1;
-            self.open.set(None);
+            self.open.try_set(None);
         }
     }
 
@@ -235,13 +235,13 @@ impl<F: MapFs> Shards<F> {
     /// The shards as this process has them open; opened, if there are any, when they are first
     /// needed.
     fn held(&self) -> Option<Arc<Open<F>>> {
-        let open = self.open.lock().clone();
+        let open = self.open.lock_soon().and_then(|open| open.clone());
         open.or_else(|| self.open_in(self.root.held()).ok()?)
     }
 
     /// The shards of the directory, made if there are none.
     fn to_write(&self) -> Result<Arc<Open<F>>, Unwritten> {
-        let open = self.open.lock().clone();
+        let open = self.open.lock_soon().and_then(|open| open.clone());
         if let Some(open) = open {
             return Ok(open);
         }
@@ -273,7 +273,7 @@ impl<F: MapFs> Shards<F> {
         };
         let shards = (0..1 << meta.shard_bits).map(shard).collect();
         let open = Arc::new(Open { opened: opened.clone(), shard_bits: meta.shard_bits, shards });
-        self.open.set(Some(open.clone()));
+        self.open.try_set(Some(open.clone()));
         Ok(Some(open))
     }
 

@@ -16,6 +16,7 @@
 //! | 72 | tail: segment, from base (32 bits) \| end of its published bytes / 64 (32); 0 is none | by the writer, before the slot |
 //! | 80 | how many slots are not empty | by the writer |
 //! | 88 | how many slots are dead | by whoever kills one |
+//! | 96 | the highest segment id that was ever given, from base | by the writer, before the file is made |
 //! | 256–319 | attempts: makers that began, by key, and did not come back | by anyone |
 //!
 //! What changes lies on cache lines of its own, and every bit of it can be lost: it is counted
@@ -39,6 +40,7 @@ pub(crate) const STATE: usize = 64;
 pub(crate) const TAIL: usize = 72;
 pub(crate) const ENTRIES: usize = 80;
 pub(crate) const DEAD: usize = 88;
+pub(crate) const LAST: usize = 96;
 pub(crate) const ATTEMPTS: usize = 256;
 pub(crate) const ATTEMPT_WORDS: usize = 64;
 

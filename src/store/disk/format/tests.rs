@@ -102,6 +102,8 @@ fn numbers_out_of_range_are_refused_though_the_checksum_is_right() {
 fn another_format_is_told_from_damage() {
     let mut bytes = meta().encode();
     bytes[8] = 2;
+    // Mutant: the format compared before the seal; a flipped bit would keep everybody out for good.
+    assert!(!matches!(Meta::parse(&bytes), Ok(_) | Err(Malformed::Format)));
     seal(&mut bytes);
     assert_eq!(Meta::parse(&bytes), Err(Malformed::Format));
     let mut bytes = segment().encode();

@@ -90,7 +90,7 @@ impl<F: MapFs> Generations for Shard<F> {
     type Held = Held<F>;
 
     fn held(&self) -> Option<Held<F>> {
-        self.held.lock().clone()
+        self.held.lock_soon()?.clone()
     }
 
     fn current(&self) -> Option<Held<F>> {
@@ -104,7 +104,8 @@ impl<F: MapFs> Generations for Shard<F> {
             }
             match self.open_index(&current) {
                 Ok(new) => {
-                    self.held.set(Some(new.clone()));
+                    self.forget_all();
+                    self.held.try_set(Some(new.clone()));
                     return Some(new);
                 }
                 Err(Reason::Absent) => {}

@@ -243,6 +243,7 @@ impl<F: MapFs> Turn<'_, F> {
         if !held.reaches(id) {
             held = self.rebuild(&held, held.header().log2_slots)?;
         }
+        self.give(&held, id);
         let header = self.segment_header(id);
         let fill = |file: &F::Handle| {
             self.shard.fs().write_all_at(file, &header.encode(), 0).map_err(Unwritten::from)
@@ -272,6 +273,7 @@ impl<F: MapFs> Turn<'_, F> {
     ) -> Result<(Held<F>, Location), Unwritten> {
         let survey = self.survey(held.dir())?;
         let segment = self.next_id(&held, &survey);
+        self.give(&held, segment);
         let payload = layout.payload.start as u64;
         let offset = (SEGMENT_HEADER as u64 + payload).next_multiple_of(PAGE) - payload;
         let location = Location { segment, offset, length: record.len() as u64 };

@@ -88,8 +88,15 @@ impl<F: MapFs> Shard<F> {
 
     /// Forgets the mapping of a segment.
     pub(super) fn forget(&self, segment: SegmentId) {
-        let forgotten = self.mapped.try_lock().and_then(|mut mapped| mapped.remove(&segment));
+        let forgotten = self.mapped.lock_soon().and_then(|mut mapped| mapped.remove(&segment));
         // Unmapped when the lock is free again.
+        drop(forgotten);
+    }
+
+    /// Forgets every mapping: in a generation that was made without the last one, from what segments there were, ids
+    /// may come again.
+    pub(super) fn forget_all(&self) {
+        let forgotten = self.mapped.lock_soon().map(|mut mapped| std::mem::take(&mut *mapped));
         drop(forgotten);
     }
 
@@ -103,8 +110,7 @@ impl<F: MapFs> Shard<F> {
 
     fn map(&self, held: &Held<F>, location: Location) -> Option<F::Map> {
         let reaches = |map: &F::Map| map.len() as u64 * 8 >= location.end();
-        // Who does not get the lock at once reads the file: in a forked child the one who has it may not exist.
-        let kept = self.mapped.try_lock()?.get(&location.segment).cloned();
+        let kept = self.mapped.lock_soon()?.get(&location.segment).cloned();
         if let Some(map) = kept.filter(reaches) {
             return Some(map);
         }
@@ -118,7 +124,7 @@ impl<F: MapFs> Shard<F> {
             return None;
         }
         self.make_room_for_a_mapping(held);
-        let replaced = self.mapped.try_lock()?.insert(location.segment, map.clone());
+        let replaced = self.mapped.lock_soon()?.insert(location.segment, map.clone());
         drop(replaced);
         Some(map)
     }
@@ -126,7 +132,7 @@ impl<F: MapFs> Shard<F> {
     /// Lets go of segments whose names are gone, so that their blocks are free; of all if there are
     /// too many.
     fn make_room_for_a_mapping(&self, held: &Held<F>) {
-        let Some(mapped) = self.mapped.try_lock() else { return };
+        let Some(mapped) = self.mapped.lock_soon() else { return };
         let ids: Vec<SegmentId> = mapped.keys().copied().collect();
         drop(mapped);
         let too_many = ids.len() >= MOST_MAPPED;

@@ -28,6 +28,9 @@ use crate::store::failpoint::{self, Step};
 /// A fault that tests plant.
 const LOST: Fault = Fault("a new generation has none of the old one's entries");
 
+/// A fault that tests plant.
+const REUSED: Fault = Fault("the id of a segment that is gone is given again");
+
 /// The longest segment: of one record, with room for its header and to bring its payload to a page.
 const MAX_SEGMENT: u64 = MAX_RECORD as u64 + 8192;
 
@@ -39,7 +42,8 @@ impl<F: MapFs> Turn<'_, F> {
     pub(super) fn rebuild(&mut self, old: &Held<F>, log2_slots: u8) -> Result<Held<F>, Unwritten> {
         let shard = self.shard;
         let survey = self.survey(old.dir())?;
-        let base = old.next_base(self.next_id(old, &survey));
+        let next = self.next_id(old, &survey);
+        let base = old.next_base(next);
         let tail = match self.may_append(old)? {
             Append::At(tail) => Some(tail),
             Append::Roll | Append::Rebuild => None,
@@ -48,6 +52,7 @@ impl<F: MapFs> Turn<'_, F> {
         self.replace(shard.open_folder()?, &survey, log2_slots, base, |new| {
             old.rebuild_into(new, hour, |_| !planted(LOST));
             new.set_tail(tail);
+            new.set_last(SegmentId(next.0 - 1));
         })
     }
 
@@ -119,8 +124,15 @@ impl<F: MapFs> Turn<'_, F> {
         let entries = held.entries().map(|(candidate, _)| candidate.location.segment);
         let named = survey.segments.iter().map(|(id, _)| *id);
         let tail = held.tail().map(|tail| tail.segment);
-        let last = entries.chain(named).chain(tail).fold(held.header().base, SegmentId::max);
+        let last = entries.chain(named).chain(tail).fold(held.last(), SegmentId::max);
         SegmentId(last.0 + 1)
+    }
+
+    /// Remembers that `id` is given to a segment, before there is a file of its name.
+    pub(super) fn give(&self, held: &Held<F>, id: SegmentId) {
+        if let Some(writer) = held.writer().filter(|_| !planted(REUSED)) {
+            writer.set_last(id);
+        }
     }
 
     /// Makes a generation, fills it, names it, and removes the older ones.
@@ -176,7 +188,7 @@ impl<F: MapFs> Turn<'_, F> {
         }
         failpoint::at(Step::IndexUnlinked);
         let held = Held::written(index, F::reader(&map), dir)?;
-        shard.held.set(Some(held.clone()));
+        shard.held.try_set(Some(held.clone()));
         Ok(held)
     }
 

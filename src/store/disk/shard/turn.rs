@@ -73,7 +73,7 @@ impl<F: MapFs> Shard<F> {
         loop {
             if self.busy.swap(process, Ordering::Acquire) != process {
                 // From here on, dropping it makes room for the next.
-                let writer = self.writer.lock().take();
+                let writer = self.writer.lock_soon().and_then(|mut writer| writer.take());
                 let writer = writer.unwrap_or(Writer { active: None, checked: None });
                 let mut turn = Turn { shard: self, writer, lock: None };
                 failpoint::at(Step::TurnBegun);
@@ -117,7 +117,7 @@ impl<F: MapFs> Drop for Turn<'_, F> {
             failpoint::at(Step::TurnUnlocked);
         }
         let writer = Writer { active: self.writer.active.take(), checked: self.writer.checked };
-        self.shard.writer.set(Some(writer));
+        self.shard.writer.try_set(Some(writer));
         self.shard.busy.store(0, Ordering::Release);
     }
 }

@@ -1166,3 +1166,233 @@ fn who_worked_before_meta_was_damaged_follows_to_the_new_cache() {
         }
     }
 }
+
+/// I4. Who has a segment mapped that is gone would take the next one of its id for it. Found by
+/// `threads_and_processes_work_in_one_directory`, now and then. Mutant seen killed: the fault `REUSED`.
+#[test]
+fn the_id_of_a_segment_that_is_gone_is_not_given_again() {
+    for length in [100, 20_000] {
+        let dir = Dir::new();
+        let (one, two) = (shards(&dir.path()), shards(&dir.path()));
+        let set = |byte: u8| {
+            set_note(&one, 1, &vec![byte; length]).unwrap();
+            get(&one, 1, Note, Thorough)
+        };
+        for round in 0..3 {
+            assert_eq!(set(round), Some(vec![round; length]), "{length}");
+            two.prune(0, None).unwrap();
+        }
+    }
+}
+
+/// I17. Found by `cachelift-stress`: a child that was forked while another thread had one of the locks waited for ever.
+/// The guard stands for that thread. Mutant: `lock` in place of `lock_soon`; the test does not end.
+#[test]
+fn a_lock_that_a_fork_left_behind_is_not_waited_for() {
+    let dir = Dir::new();
+    let shards = shards(&dir.path());
+    put(&shards, 1, b"before").unwrap();
+    let _left = shards.open.lock();
+    assert_eq!(get(&shards, 1, Artifact, Quick).unwrap(), b"before");
+    put(&shards, 2, b"behind").unwrap();
+    assert_eq!(get(&shards, 2, Artifact, Thorough).unwrap(), b"behind");
+}
+
+/// Keys whose fingerprints are the same: each finds its own record. Mutants: another key's record taken for
+/// damage; the search ended at the first candidate.
+#[test]
+fn keys_of_one_fingerprint_live_beside_each_other() {
+    let dir = Dir::new();
+    let shards = shards_on(RealFs, &dir.path(), TINY);
+    let keys: Vec<Key> = (0..5)
+        .map(|n| {
+            let mut bytes = *key(1).as_bytes();
+            bytes[0] = n;
+            Key::from_bytes(bytes)
+        })
+        .collect();
+    let record = |key: &Key| {
+        let payload = key.as_bytes();
+        super::super::record::encode(key, Artifact, &super::super::record::Meta::default(), payload)
+    };
+    for key in &keys {
+        let put = shards.put(key, Artifact, &record(key), Replace::Damaged);
+        assert!(matches!(put, Ok(Put::New)));
+    }
+    assert!(shards.remove(&keys[2], Artifact).unwrap());
+    for (n, key) in keys.iter().enumerate() {
+        match shards.get(key, Artifact, Quick) {
+            Lookup::Hit(found) => assert_eq!(&found.bytes[found.layout.payload], key.as_bytes()),
+            Lookup::Miss(_) => assert_eq!(n, 2),
+        }
+    }
+}
+
+/// A reader has found a place and is about to open its segment, when the entry is carried on and the segment unlinked.
+/// Mutants: a name that is gone taken for an error that may pass; killed at once.
+#[test]
+fn a_place_that_goes_while_it_is_looked_up_is_looked_up_again() {
+    let dir = Dir::new();
+    let fs = Faulty::default();
+    let writer = Arc::new(shards_on(fs.clone(), &dir.path(), TINY));
+    fill(&writer, 0, 1000);
+    for _ in 0..40 {
+        fs.pass(3600);
+        get(&writer, 5, Artifact, Quick).unwrap();
+    }
+    let first_get = |hand: Option<Box<dyn FnMut() + Send>>| {
+        let fs = Faulty::default();
+        let reader = shards_on(fs.clone(), &dir.path(), TINY);
+        get(&reader, 999, Note, Quick);
+        fs.heal();
+        // The open, the stat and the mapping of the segment are its only operations.
+        if let Some(hand) = hand {
+            fs.before(0, hand);
+        }
+        let found = get(&reader, 5, Artifact, Quick);
+        (found, fs.operations())
+    };
+    assert_eq!(first_get(None), (Some(payload(5, 700)), 3));
+    let before = dir.names("seg-")[0].clone();
+    let hand = {
+        let writer = writer.clone();
+        move || writer.prune(TINY / 2, None).unwrap()
+    };
+    fill(&writer, 1000, 1001);
+    let (found, operations) = first_get(Some(Box::new(hand)));
+    assert!(!before.exists() && operations > 3, "it was moved");
+    // Pruning leaves no segment to carry it on to; filling does.
+    assert!(found.is_none() || found == Some(payload(5, 700)));
+}
+
+/// A mapping of a file that has lost its name is seen through once, and let go. Mutants: kept, so that every look
+/// reads the file; segments that are gone kept mapped, and their blocks with them.
+#[test]
+fn mappings_of_what_is_gone_are_let_go() {
+    let dir = Dir::new();
+    let writer = shards_on(RealFs, &dir.path(), TINY);
+    fill(&writer, 0, 70);
+    let segment = dir.names("seg-")[0].clone();
+    // The second record, in a copy that is mapped, and the whole one in its place afterwards.
+    change(&segment, |bytes| bytes[64 + 896 + 500] ^= 1);
+    let fs = Faulty::default();
+    let reader = shards_on(fs.clone(), &dir.path(), TINY);
+    get(&reader, 0, Artifact, Quick).unwrap();
+    change(&segment, |bytes| bytes[64 + 896 + 500] ^= 1);
+    let look = |n| {
+        fs.heal();
+        let found = get(&reader, n, Artifact, Quick);
+        (found, fs.operations() > 0)
+    };
+    assert_eq!(look(0), (Some(payload(0, 700)), false));
+    assert_eq!(look(1), (Some(payload(1, 700)), true), "by its name");
+    assert_eq!(look(1), (Some(payload(1, 700)), true), "mapped anew");
+    assert_eq!(look(1), (Some(payload(1, 700)), false));
+    fill(&writer, 100, 3000);
+    (100..3000).for_each(|n| drop(look(n)));
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let path = dir.path().to_str().unwrap().to_owned();
+    let gone =
+        |line: &&str| line.contains(&path) && line.contains("seg-") && line.contains("deleted");
+    drop(writer);
+    assert!(maps.lines().filter(gone).count() < 8, "{maps}");
+}
+
+/// What others could have written is not read, and no reason to fail. Mutants: modes, or links, not looked at.
+#[test]
+fn what_others_could_have_written_is_not_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let opened = std::fs::Permissions::from_mode(0o666);
+    for prefix in ["seg-", "idx-", "CURRENT"] {
+        for link in [false, true] {
+            let dir = Dir::new();
+            fill(&shards_on(RealFs, &dir.path(), TINY), 0, 5);
+            let file = dir.names(prefix)[0].clone();
+            if link {
+                std::fs::hard_link(&file, dir.path().with_extension("elsewhere")).unwrap();
+            } else {
+                std::fs::set_permissions(&file, opened.clone()).unwrap();
+            }
+            let shards = shards_on(RealFs, &dir.path(), TINY);
+            let found = count_right(&shards, 5);
+            // Without a `CURRENT` to trust, the newest index does.
+            assert_eq!(found, if prefix == "CURRENT" { 5 } else { 0 }, "{prefix}, {link}");
+            let reason = if link { Reason::HardLinked } else { Reason::Mode };
+            if prefix != "CURRENT" {
+                assert!(shards.root.counters().get(reason) > 0, "{prefix}, {link}");
+            }
+            fill(&shards, 0, 10);
+            assert_eq!(count_right(&shards, 10), 10, "{prefix}, {link}");
+        }
+    }
+}
+
+/// Mutant: orphans are never removed.
+#[test]
+fn what_a_dead_writer_left_is_removed_after_an_hour() {
+    let dir = Dir::new();
+    let fs = Faulty::default();
+    let shards = shards_on(fs.clone(), &dir.path(), TINY);
+    fill(&shards, 0, 1);
+    let orphan = dir.shard(0).join(Name::temporary([3; 16]));
+    std::fs::write(&orphan, [0; 100]).unwrap();
+    shards.prune(TINY, None).unwrap();
+    assert!(orphan.exists(), "its writer may be at work");
+    fs.pass(3700);
+    shards.prune(TINY, None).unwrap();
+    assert!(!orphan.exists());
+}
+
+/// A store to an index without blocks could find the disk full, which is a signal. Mutant: blocks not looked at.
+#[test]
+fn an_index_with_holes_is_not_written_to() {
+    let dir = Dir::new();
+    // A large index, of shard 0.
+    let size = 2048 * MIB;
+    let keys: Vec<u64> = (0..).filter(|n| shard_of(&key(*n), 4) == 0).take(6).collect();
+    let writer = shards_on(RealFs, &dir.path(), size);
+    keys[..5].iter().for_each(|n| fill(&writer, *n, n + 1));
+    drop(writer);
+    let index = dir.names("idx-")[0].clone();
+    let copy = index.with_extension("copy");
+    let (from, to) = (index.to_str().unwrap(), copy.to_str().unwrap());
+    crate::store::disk::testing::sh("cp", &["--sparse=always", "-p", from, to]);
+    // Pages of slots that are all empty.
+    let length = std::fs::metadata(&copy).unwrap().len();
+    assert!(occupied_by(&copy) < length, "this file system has holes");
+    std::fs::rename(&copy, &index).unwrap();
+    let fs = Faulty::default();
+    let shards = shards_on(fs.clone(), &dir.path(), size);
+    let before = std::fs::read(&index).unwrap();
+    fs.pass(7200);
+    for n in &keys[..5] {
+        assert_eq!(get(&shards, *n, Artifact, Quick), Some(payload(*n, 700)));
+    }
+    assert!(std::fs::read(&index).unwrap() == before, "nobody remembers the use");
+    fill(&shards, keys[5], keys[5] + 1);
+    for n in &keys {
+        assert_eq!(get(&shards, *n, Artifact, Quick), Some(payload(*n, 700)));
+    }
+    assert!(!index.exists() && occupied_by(&dir.names("idx-")[0]) >= length);
+}
+
+fn occupied_by(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).unwrap().blocks() * 512
+}
+
+/// A minute of peace after an error that would come again. Mutant: none.
+#[test]
+fn writing_is_left_alone_after_a_full_disk() {
+    let dir = Dir::new();
+    let fs = Faulty::default();
+    let shards = shards_on(fs.clone(), &dir.path(), TINY);
+    fill(&shards, 0, 1);
+    fs.fail_all(&["write_all_at", "allocate"], rustix::io::Errno::NOSPC);
+    assert_eq!(put(&shards, 1, b"x").unwrap_err().reason, Reason::NoSpace);
+    fs.heal();
+    assert_eq!(put(&shards, 1, b"x").unwrap_err().reason, Reason::BackingOff);
+    assert_eq!(fs.operations(), 0);
+    fs.pass(61);
+    assert!(put(&shards, 1, b"x").is_ok());
+}
