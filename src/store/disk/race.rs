@@ -13,6 +13,7 @@ mod fork;
 mod lock;
 mod notes;
 mod publish;
+mod recover;
 mod remove;
 mod shards;
 #[cfg(shuttle)]
@@ -26,7 +27,7 @@ use std::path::Path;
 
 use super::backend::Backend;
 use super::fs::FsClass;
-use super::fs::sim::explore::{Explorer, Run};
+use super::fs::sim::explore::{Explored, Explorer, Run};
 use super::fs::sim::machine::Setup;
 use super::fs::sim::oracle::Oracle;
 use super::fs::sim::{HOME, Mutant, SimFs, World};
@@ -37,6 +38,7 @@ use super::root::Root;
 use super::shards::Shards;
 use super::trust::{Purpose, Refusal, SPACE};
 use crate::key::{Key, KeyBuilder};
+use crate::race::{Fault, with_planted};
 use crate::sync::Arc;
 
 /// Far above what the bodies write: nothing is evicted.
@@ -232,4 +234,9 @@ fn warmed(name: &'static str) -> Explorer {
         cache.put(&key(255), b"warm").expect("there is room");
     };
     sharded(name).after(warm).warmed()
+}
+
+/// Expects that an exploration sees this fault, and says that it breaks this promise.
+fn rejects(fault: &'static str, promise: &str, explore: impl FnOnce() -> Explored) {
+    with_planted(Fault(fault), explore).breaks(promise);
 }

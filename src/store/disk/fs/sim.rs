@@ -264,11 +264,6 @@ impl SimFs {
         self.world.machine(|machine| machine.process(pid).struck)
     }
 
-    pub(crate) fn is_alive(&self) -> bool {
-        let pid = self.pid();
-        self.world.machine(|machine| machine.process(pid).alive)
-    }
-
     /// Steps of this process so far, and those of them that write.
     pub(crate) fn steps(&self) -> (u64, u64) {
         let pid = self.pid();
@@ -707,7 +702,8 @@ impl World {
         };
         me.pending = Some(op);
         let stops = |fault: &Fault| fault.task == task && fault.kind == FaultKind::Stop;
-        me.stopped = run.faults.iter().any(|fault| stops(fault) && fault.at == me.steps.len() as u64);
+        me.stopped =
+            run.faults.iter().any(|fault| stops(fault) && fault.at == me.steps.len() as u64);
         state = self.hand_over(state);
         loop {
             let run = state.run.as_mut().expect("there is a run");

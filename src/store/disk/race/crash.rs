@@ -3,7 +3,8 @@
 use super::*;
 use crate::store::disk::fs::sim::crash::Images;
 
-const IMAGES: Images = Images { all_below: 200, sample: 30, corners: true, seed: 1 };
+const IMAGES: Images =
+    Images { all_below: 200, sample: 30, corners: true, seed: 1, cuts: (1000, 1000) };
 
 /// Two publish records and notes, one of them over the other's.
 pub(super) fn work(run: &Run) -> Oracle {

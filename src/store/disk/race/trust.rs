@@ -25,7 +25,7 @@ fn world(oracle: &Oracle) -> World {
 }
 
 /// Opens, looks up and publishes; whatever that comes to.
-fn use_it(world: &World, oracle: &Oracle) {
+pub(super) fn use_it(world: &World, oracle: &Oracle) {
     let before = world.machine(|machine| machine.paths("/other", |_| true));
     if let Ok(cache) = Cache::open(world.process(), oracle) {
         cache.get(&key(0));

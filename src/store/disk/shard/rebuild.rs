@@ -31,6 +31,12 @@ const LOST: Fault = Fault("a new generation has none of the old one's entries");
 /// A fault that tests plant.
 const REUSED: Fault = Fault("the id of a segment that is gone is given again");
 
+/// A fault that tests plant.
+const STAYS: Fault = Fault("an old generation stays in use");
+
+/// A fault that tests plant.
+const UNSCANNED: Fault = Fault("segments are not looked at where there is no index");
+
 /// The longest segment: of one record, with room for its header and to bring its payload to a page.
 const MAX_SEGMENT: u64 = MAX_RECORD as u64 + 8192;
 
@@ -74,7 +80,7 @@ impl<F: MapFs> Turn<'_, F> {
             return self.rebuild(&old, log2_slots);
         }
         let mut entries = Vec::new();
-        for (id, _) in &survey.segments {
+        for (id, _) in survey.segments.iter().filter(|_| !planted(UNSCANNED)) {
             match self.scan(&dir, *id) {
                 Ok(scanned) => entries.extend(scanned),
                 Err(reason) => {
@@ -172,7 +178,7 @@ impl<F: MapFs> Turn<'_, F> {
         failpoint::at(Step::IndexNamed);
         for old in &survey.generations {
             if let Ok(old) = shard.open_generation(*old)
-                && let Some(writer) = old.writer()
+                && let Some(writer) = old.writer().filter(|_| !planted(STAYS))
             {
                 writer.retire();
             }

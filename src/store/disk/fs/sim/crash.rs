@@ -31,6 +31,8 @@ pub(crate) struct Images {
     /// them.
     pub(crate) corners: bool,
     pub(crate) seed: u64,
+    /// The power goes at so many steps, at even distances, and at so many of each recovery.
+    pub(crate) cuts: (usize, usize),
 }
 
 impl Machine {
@@ -76,7 +78,7 @@ impl Machine {
     pub(crate) fn image(&self, fate: &Fate) -> Machine {
         let mut machine = self.rebooted();
         let mut choices = fate.iter().copied();
-        for node in machine.nodes.values_mut() {
+        for node in machine.nodes.values_mut().map(Arc::make_mut) {
             match &mut node.content {
                 Content::File { data, durable, pending } => {
                     let mut sparse = false;

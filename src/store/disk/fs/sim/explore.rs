@@ -9,6 +9,7 @@
 //!       .kills(1, body)     a process dies before any one step,   under every order with one preemption
 //!       .stops(1, body)     a process stops there, and goes on when the others are done
 //!       .errors(0, body)    a step fails, in every way
+//!       .storm(n, body)     n schedules by seed, each with a death, a stop or an error somewhere
 //!       .crashes(.., body, recover)   the power goes after any step that writes, and again while `recover` runs
 //! ```
 //!
@@ -38,7 +39,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::str::FromStr;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -47,11 +48,24 @@ use super::machine::{Machine, Setup, mix};
 use super::op::{Risk, Step};
 use super::schedule::{Priorities, Random, Replay, Schedule, Search, Strategy};
 use super::{Fault, FaultKind, Job, MOST_TASKS, Mutant, SimFs, TASK, Task, Tasks, Unwind, World};
+use crate::race;
 use crate::sync::{simulated, thread};
 
 /// The errors that a step may meet.
 pub(crate) const ERRORS: [Errno; 7] =
     [Errno::NOSPC, Errno::IO, Errno::INTR, Errno::DQUOT, Errno::MFILE, Errno::NOLCK, Errno::STALE];
+
+/// In which ways a step may fail.
+fn failures() -> Vec<FaultKind> {
+    let mut kinds: Vec<FaultKind> = ERRORS.into_iter().map(FaultKind::Error).collect();
+    kinds.extend([
+        FaultKind::ShortWrite,
+        FaultKind::LostReply(Errno::IO),
+        FaultKind::ErrorsFromHere(Errno::NOSPC),
+        FaultKind::ErrorsFromHere(Errno::IO),
+    ]);
+    kinds
+}
 
 /// No run of a process outside of its file system lasts so long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -129,16 +143,6 @@ struct Driver {
 }
 
 impl Run {
-    /// Runs a body once on threads that nobody here controls: the machine's own, or shuttle's. Its first
-    /// process may be killed at any time, or not at all.
-    pub(crate) fn free(setup: Setup, killer: bool, body: impl Fn(&Run)) {
-        let world = World::new(setup, 1);
-        // Shuttle's threads are all one thread to the clock, so it must be nobody's who dies.
-        simulated::set(Some(Rc::new(world.process())));
-        body(&Run { world, processes: RefCell::default(), driver: None, warm: false, killer });
-        simulated::set(None);
-    }
-
     pub(crate) fn world(&self) -> &World {
         &self.world
     }
@@ -162,8 +166,10 @@ impl Run {
             Some(driver) => driver.borrow_mut().run(&self.world, processes),
             None => {
                 let victim = processes.first().filter(|_| self.killer).map(|(fs, _)| fs.clone());
+                let fault = race::planted_here();
                 let start = |(fs, body): Process| {
                     thread::spawn(move || {
+                        race::plant(fault);
                         if !cfg!(shuttle) {
                             simulated::set(Some(Rc::new(fs.clone())));
                         }
@@ -208,9 +214,11 @@ impl Driver {
             steps: Vec::new(),
         });
         let tasks = tasks.collect();
+        let fault = race::planted_here();
         let unstarted = processes.into_iter().enumerate().map(|(task, (fs, body))| {
             let (world, worker) = (world.clone(), self.pool.worker(task));
             let job: Job = Box::new(move || {
+                race::plant(fault);
                 TASK.set(Some(task));
                 simulated::set(Some(Rc::new(fs.clone())));
                 let outcome = outcome(|| body(fs));
@@ -365,6 +373,17 @@ impl Explorer {
         Explorer { most_runs: runs * 10u64.pow(depth() - 1), ..self }
     }
 
+    /// Runs a body once on threads that nobody here controls: the machine's own, or shuttle's. Its first
+    /// process may be killed at any time, or not at all.
+    pub(crate) fn free(self, killer: bool, body: impl Fn(&Run)) {
+        let (world, warm) = (World::of(self.start), self.warm);
+        world.set_mutant(self.mutant);
+        // Shuttle's threads are all one thread to the clock, so it must be nobody's who dies.
+        simulated::set(Some(Rc::new(world.process())));
+        body(&Run { world, processes: RefCell::default(), driver: None, warm, killer });
+        simulated::set(None);
+    }
+
     /// Every order of steps, up to steps that commute.
     pub(crate) fn all<T>(&self, body: impl Fn(&Run) -> T) -> Explored {
         self.explore(
@@ -383,7 +402,12 @@ impl Explorer {
         self.explore(
             || {
                 let mut report = Report { complete: true, ..Report::default() };
-                self.search(Search::bounded(deepened(preemptions)), &self.faults, &body, &mut report)?;
+                self.search(
+                    Search::bounded(deepened(preemptions)),
+                    &self.faults,
+                    &body,
+                    &mut report,
+                )?;
                 Ok(report)
             },
             &body,
@@ -441,14 +465,47 @@ impl Explorer {
     /// One step fails: each process, each step, with each of [`ERRORS`], with half of a write done, with a
     /// success that is told as a failure, and with a disk that fills up or breaks for good.
     pub(crate) fn errors<T>(&self, preemptions: u32, body: impl Fn(&Run) -> T) -> Explored {
-        let mut kinds: Vec<FaultKind> = ERRORS.into_iter().map(FaultKind::Error).collect();
-        kinds.extend([
-            FaultKind::ShortWrite,
-            FaultKind::LostReply(Errno::IO),
-            FaultKind::ErrorsFromHere(Errno::NOSPC),
-            FaultKind::ErrorsFromHere(Errno::IO),
-        ]);
-        self.faulty(preemptions, &kinds, body)
+        self.faulty(preemptions, &failures(), body)
+    }
+
+    /// So many schedules by seed, as [`random`](Self::random) has them, each with something that goes wrong
+    /// at some step of some process: it dies, stops or meets an error.
+    pub(crate) fn storm<T>(&self, runs: u64, body: impl Fn(&Run) -> T) -> Explored {
+        self.explore(
+            || {
+                let mut report = Report::default();
+                let pool = Pool::new();
+                let (natural, _) = self.natural(&pool, &body)?;
+                let steps = total(&natural) as usize;
+                let places: Vec<(usize, u64, Step)> = natural
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(task, steps)| {
+                        (0..).zip(steps).map(move |(at, step)| (task, at, *step))
+                    })
+                    .collect();
+                let kinds = [vec![FaultKind::Kill], vec![FaultKind::Stop], failures()];
+                for seed in 0..runs * 10u64.pow(depth() - 1) {
+                    let below = |n: usize, salt: u64| (mix(mix(seed) ^ salt) % n as u64) as usize;
+                    let (task, at, step) = places[below(places.len(), 1)];
+                    let kinds = &kinds[below(kinds.len(), 2)];
+                    let kind = kinds[below(kinds.len(), 3)];
+                    let mut faults = self.faults.clone();
+                    if kind.concerns(step) {
+                        faults.push(Fault { task, at, kind });
+                        report.places += 1;
+                    }
+                    let strategy: Strategy = match seed % 2 {
+                        0 => Strategy::Random(Random(mix(seed))),
+                        _ => Strategy::Priorities(Priorities::new(mix(seed), 4, steps)),
+                    };
+                    self.run(&pool, strategy, &faults, &body, &mut report)?;
+                }
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
     }
 
     fn faulty<T>(
@@ -494,6 +551,7 @@ impl Explorer {
         let images = Images {
             all_below: images.all_below * tenfold,
             sample: images.sample * tenfold,
+            cuts: (images.cuts.0 * tenfold, images.cuts.1 * tenfold),
             ..images
         };
         let again_images = Images { all_below: 4, sample: 2, corners: false, ..images };
@@ -517,7 +575,7 @@ impl Explorer {
                         Ok(None) => continue,
                         Err(message) => return Err(Failed { message, recipe }),
                     };
-                    for (at, machine) in ended.snapshots.iter().enumerate() {
+                    for (at, machine) in spread(&ended.snapshots, images.cuts.0, order) {
                         report.places += 1;
                         for (n, fate) in machine.fates(images).into_iter().enumerate() {
                             // The first two are everything kept and everything dropped.
@@ -527,7 +585,8 @@ impl Explorer {
                                 .recover(&machine.image(&fate), &value, &recover, again)
                                 .map_err(|message| Failed { message, recipe: recipe.clone() })?;
                             report.images += 1;
-                            for (at, machine) in snapshots.iter().enumerate() {
+                            let first = (at + n) as u64;
+                            for (at, machine) in spread(&snapshots, images.cuts.1, first) {
                                 for fate in machine.fates(again_images) {
                                     recipe.cuts.truncate(1);
                                     recipe.cuts.push((at, fate.clone()));
@@ -668,7 +727,10 @@ impl Explorer {
         let run = Run {
             world,
             processes: RefCell::default(),
-            driver: Some(RefCell::new(driver)), warm: self.warm, killer: false };
+            driver: Some(RefCell::new(driver)),
+            warm: self.warm,
+            killer: false,
+        };
         let value = outcome(|| body(&run));
         simulated::set(None);
         let driver = run.driver.expect("it was given").into_inner();
@@ -698,6 +760,7 @@ impl Explorer {
         body: &impl Fn(&Run) -> T,
         recover: Option<&R>,
     ) -> Explored {
+        let began = Instant::now();
         let result = match std::env::var("CACHELIFT_SIM_REPLAY") {
             Ok(recipe) => {
                 let recipe: Recipe = recipe.parse().expect("as a failure printed it");
@@ -709,7 +772,7 @@ impl Explorer {
                 Box::new(self.replay(recipe, message, body, recover))
             }),
         };
-        Explored { name: self.name, result }
+        Explored { name: self.name, took: began.elapsed(), result }
     }
 
     /// Runs what a failure of this exploration printed: the same failure, if there is a run at all.
@@ -758,6 +821,13 @@ impl Explorer {
     }
 }
 
+/// At most `most` of these, at even distances from a place that depends on `first`, and the last one.
+fn spread<T>(all: &[T], most: usize, first: u64) -> impl Iterator<Item = (usize, &T)> {
+    let stride = all.len().div_ceil(most.max(1)).max(1);
+    let (first, last) = (first as usize % stride, all.len().saturating_sub(1));
+    all.iter().enumerate().filter(move |(n, _)| *n % stride == first || *n == last)
+}
+
 fn total(steps: &[Vec<Step>]) -> u64 {
     steps.iter().map(|steps| steps.len() as u64).sum()
 }
@@ -782,6 +852,7 @@ impl Failed {
 #[must_use]
 pub(crate) struct Explored {
     name: &'static str,
+    took: Duration,
     result: Result<Report, Box<Failure>>,
 }
 
@@ -793,9 +864,9 @@ impl Explored {
     /// If one did not, with all that is needed to see it again; and if there was one run only, which would
     /// prove nothing.
     pub(crate) fn holds(self) -> Report {
-        let name = self.name;
+        let (name, took) = (self.name, self.took);
         let report = self.report();
-        println!("{name}: {report}");
+        println!("{name}: {report}, {took:.2?}");
         let replay = std::env::var_os("CACHELIFT_SIM_REPLAY").is_some();
         assert!(report.runs + report.images > 1 || replay, "{name}: one run proves nothing");
         report

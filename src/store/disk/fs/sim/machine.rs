@@ -31,7 +31,7 @@ type Description = u64;
 /// A change of a file's bytes that a power cut may lose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DataChange {
-    Write { offset: usize, bytes: Vec<u8> },
+    Write { offset: usize, bytes: Arc<[u8]> },
     Length(usize),
     Word { at: usize, value: u64 },
 }
@@ -46,7 +46,11 @@ pub(crate) struct NameChange {
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// The bytes as they are, as a power cut that keeps nothing would leave them, and what lies between.
-    File { data: Arc<Vec<u8>>, durable: Arc<Vec<u8>>, pending: Vec<DataChange> },
+    File {
+        data: Arc<Vec<u8>>,
+        durable: Arc<Vec<u8>>,
+        pending: Vec<DataChange>,
+    },
     Directory {
         names: BTreeMap<String, Ino>,
         durable: BTreeMap<String, Ino>,
@@ -207,7 +211,8 @@ impl Default for Setup {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    pub(crate) nodes: BTreeMap<Ino, Node>,
+    /// Shared with the copies of the machine that have the same.
+    pub(crate) nodes: BTreeMap<Ino, Arc<Node>>,
     open: BTreeMap<Description, Open>,
     processes: BTreeMap<Pid, Process>,
     pub(crate) clock_ns: i128,
@@ -235,7 +240,7 @@ impl Machine {
             given: BTreeSet::new(),
         };
         let root = Node { links: 1, ..machine.node(Content::directory(), 0, 0o755) };
-        machine.nodes.insert(ROOT, root);
+        machine.nodes.insert(ROOT, Arc::new(root));
         machine.start_as(NOBODY, 0);
         machine
     }
@@ -255,7 +260,7 @@ impl Machine {
             meddled: self.meddled,
         };
         machine.start_as(NOBODY, 0);
-        for node in machine.nodes.values_mut() {
+        for node in machine.nodes.values_mut().map(Arc::make_mut) {
             node.lock = None;
             node.byte_locks.clear();
             node.protected.clear();
@@ -265,7 +270,7 @@ impl Machine {
 
     /// Counts links anew, after names were changed behind its back.
     pub(super) fn count_links(&mut self) {
-        for node in self.nodes.values_mut() {
+        for node in self.nodes.values_mut().map(Arc::make_mut) {
             (node.links, node.published) = (0, false);
         }
         let named: Vec<(String, Ino)> = self
@@ -586,7 +591,10 @@ impl Machine {
             }
             Op::Read { file, .. } => list.push((Object::Data(inode(file)), false)),
             Op::Write { file, .. } | Op::Allocate { file, .. } => {
-                list.extend([(Object::Data(inode(file)), true), (Object::Length(inode(file)), true)]);
+                list.extend([
+                    (Object::Data(inode(file)), true),
+                    (Object::Length(inode(file)), true),
+                ]);
                 if spaced {
                     list.push((Object::Space, true));
                 }
@@ -752,7 +760,7 @@ impl Machine {
             return Err(Errno::INVAL.into());
         };
         let start = usize::try_from(offset).expect("small files");
-        let change = DataChange::Write { offset: start, bytes: bytes[..fits].to_vec() };
+        let change = DataChange::Write { offset: start, bytes: bytes[..fits].into() };
         change.apply(Arc::make_mut(data));
         pending.push(change);
         node.allocated = node.allocated.max((offset + fits as u64).next_multiple_of(BLOCK));
@@ -1054,7 +1062,7 @@ impl Machine {
         let (next, user) = (process.next_node, process.user);
         let inode = (u64::from(pid) + 1) << 32 | self.boot << 24 | next;
         let node = self.node(content, user, mode);
-        self.nodes.insert(inode, node);
+        self.nodes.insert(inode, Arc::new(node));
         self.set_name(directory, name, Some(inode));
         inode
     }
@@ -1192,7 +1200,7 @@ impl Machine {
     }
 
     pub(crate) fn node_mut(&mut self, inode: Ino) -> &mut Node {
-        self.nodes.get_mut(&inode).expect("inodes are kept")
+        Arc::make_mut(self.nodes.get_mut(&inode).expect("inodes are kept"))
     }
 
     /// As [`file`](Self::file), unless it is a directory that may only be walked through.

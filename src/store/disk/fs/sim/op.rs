@@ -100,11 +100,31 @@ pub(crate) enum Op {
     },
     Close(Fd),
     /// The whole words of a file's first bytes, as memory.
-    Map { file: Fd, length: u64, write: bool },
-    Load { inode: Ino, at: usize },
-    Store { inode: Ino, at: usize, value: u64 },
-    Exchange { inode: Ino, at: usize, current: u64, new: u64 },
-    Add { inode: Ino, at: usize, n: u64 },
+    Map {
+        file: Fd,
+        length: u64,
+        write: bool,
+    },
+    Load {
+        inode: Ino,
+        at: usize,
+    },
+    Store {
+        inode: Ino,
+        at: usize,
+        value: u64,
+    },
+    Exchange {
+        inode: Ino,
+        at: usize,
+        current: u64,
+        new: u64,
+    },
+    Add {
+        inode: Ino,
+        at: usize,
+        n: u64,
+    },
     Sleep(Duration),
     /// No operation of a file system: a test writes down, or looks up, what all its processes share. It is
     /// a step so that the order of such notes and real steps is explored too.
@@ -150,7 +170,9 @@ impl Op {
 
     pub(crate) fn risk(&self) -> Risk {
         match self {
-            Op::Load { .. } | Op::Store { .. } | Op::Exchange { .. } | Op::Add { .. } => Risk::Memory,
+            Op::Load { .. } | Op::Store { .. } | Op::Exchange { .. } | Op::Add { .. } => {
+                Risk::Memory
+            }
             Op::Sleep(_) | Op::Witness { .. } => Risk::Memory,
             Op::Write { .. } => Risk::Write,
             _ if self.writes() => Risk::Change,

@@ -80,6 +80,10 @@ impl Oracle {
     /// `fs` goes away from there.
     pub(crate) fn leave(&self, fs: &SimFs, place: u64) {
         fs.witness(place, true);
-        self.0.lock().inside.remove(&place);
+        // Killed since, it has left already, and another may be there.
+        let mut seen = self.0.lock();
+        if seen.inside.get(&place) == Some(&fs.pid()) {
+            seen.inside.remove(&place);
+        }
     }
 }

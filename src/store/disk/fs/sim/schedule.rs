@@ -248,10 +248,13 @@ impl Search {
     fn matters(&self, footprint: &Footprint) -> bool {
         footprint.0.iter().any(|(object, _)| match object {
             Object::Everything | Object::Clock => true,
-            object => self.is_common(*object) || match object {
-                Object::Name(directory, _) => self.is_common(Object::Names(*directory)),
-                _ => false,
-            },
+            object => {
+                self.is_common(*object)
+                    || match object {
+                        Object::Name(directory, _) => self.is_common(Object::Names(*directory)),
+                        _ => false,
+                    }
+            }
         })
     }
 
