@@ -209,6 +209,17 @@ impl<F: Fs> Large<F> {
     /// Reads and verifies the record of this name. A damaged one stays until it is replaced: to remove it by
     /// its name would remove what another process replaces it with at that moment.
     fn read(&self, held: &Opened<F::Handle>, name: &Name) -> Result<Found, Reason> {
+        let (found, file, stat) = self.examine(held, name)?;
+        self.mark_used(held, &file, &stat);
+        Ok(found)
+    }
+
+    /// As [`read`](Self::read), where it is no use.
+    fn examine(
+        &self,
+        held: &Opened<F::Handle>,
+        name: &Name,
+    ) -> Result<(Found, F::Handle, Stat), Reason> {
         let fs = self.fs();
         let space = held.space.as_ref().ok_or(Reason::Absent)?;
         let file = fs.open(space, name.path(), Access::Read).map_err(|error| {
@@ -220,11 +231,8 @@ impl<F: Fs> Large<F> {
         })?;
         let stat = fs.stat(&file).map_err(|error| Reason::of(&error))?;
         self.judge(held, &stat)?;
-        let found = self.read_file(&file, stat.length as usize, name);
-        if found.is_ok() {
-            self.mark_used(held, &file, &stat);
-        }
-        found
+        let found = self.read_file(&file, stat.length as usize, name)?;
+        Ok((found, file, stat))
     }
 
     /// Whether a file may be read as a record. A name that was just removed leaves a file with no link,

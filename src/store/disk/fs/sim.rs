@@ -46,7 +46,7 @@ pub(crate) const USER: u32 = 1000;
 pub(crate) const HOME: &str = "/home";
 
 /// A run that takes more steps than this does not end.
-const MOST_STEPS: u64 = 20_000;
+const MOST_STEPS: u64 = 200_000;
 const MOST_TASKS: usize = 8;
 
 /// Something that goes wrong at a step of a task.
@@ -239,6 +239,11 @@ impl SimFs {
     pub(crate) fn fork(&self) -> Pid {
         let pid = self.pid();
         self.world.machine(|machine| machine.fork(pid))
+    }
+
+    /// The same process, as another value sees it: what one of them [acts as](Self::act_as) is nothing to the other.
+    pub(crate) fn same_process(&self) -> SimFs {
+        SimFs { world: self.world.clone(), pid: Arc::new(AtomicU32::new(self.pid())) }
     }
 
     /// From now on this value, its clones and the files opened through it belong to that process.

@@ -55,7 +55,7 @@ impl<F: MapFs> Turn<'_, F> {
             Append::Roll | Append::Rebuild => None,
         };
         let hour = shard.hour();
-        self.replace(shard.open_folder()?, &survey, log2_slots, base, |new| {
+        self.replace(Some(old), shard.open_folder()?, &survey, log2_slots, base, |new| {
             old.rebuild_into(new, hour, |_| !planted(LOST));
             new.set_tail(tail);
             new.set_last(SegmentId(next.0 - 1));
@@ -99,7 +99,7 @@ impl<F: MapFs> Turn<'_, F> {
         let lowest = latest.iter().map(|(_, location, _)| location.segment.0).min();
         let base = SegmentId(lowest.unwrap_or(next) - 1);
         let log2_slots = shard.sizing.log2_for(latest.len() as u64);
-        self.replace(dir, &survey, log2_slots, base, |new| {
+        self.replace(None, dir, &survey, log2_slots, base, |new| {
             for (fingerprint, location, recency) in latest {
                 // What does not go in is not found, as if it had been evicted.
                 let _ = new.insert(fingerprint, location, recency);
@@ -116,7 +116,8 @@ impl<F: MapFs> Turn<'_, F> {
         let held = self.ready()?;
         let survey = self.survey(held.dir())?;
         let base = SegmentId(self.next_id(&held, &survey).0 - 1);
-        self.replace(shard.open_folder()?, &survey, shard.sizing.min_log2_slots, base, |_| {})?;
+        let dir = shard.open_folder()?;
+        self.replace(Some(&held), dir, &survey, shard.sizing.min_log2_slots, base, |_| {})?;
         failpoint::at(Step::Cleared);
         for (id, _) in survey.segments {
             self.remove_file(held.dir(), &id.to_string());
@@ -141,9 +142,10 @@ impl<F: MapFs> Turn<'_, F> {
         }
     }
 
-    /// Makes a generation, fills it, names it, and removes the older ones.
+    /// Makes a generation, fills it, names it, and removes the older ones, of which `old` is in use.
     fn replace(
         &mut self,
+        old: Option<&Held<F>>,
         dir: F::Handle,
         survey: &Survey,
         log2_slots: u8,
@@ -176,9 +178,11 @@ impl<F: MapFs> Turn<'_, F> {
             Ok((index, map))
         })?;
         failpoint::at(Step::IndexNamed);
-        for old in &survey.generations {
-            if let Ok(old) = shard.open_generation(*old)
-                && let Some(writer) = old.writer().filter(|_| !planted(STAYS))
+        for number in &survey.generations {
+            // The one in hand needs not be opened, which could fail: then those who hold it would go on with it.
+            let in_hand = old.filter(|old| old.header().generation == *number).cloned();
+            let older = in_hand.or_else(|| shard.open_generation(*number).ok());
+            if let Some(writer) = older.as_ref().and_then(Held::writer).filter(|_| !planted(STAYS))
             {
                 writer.retire();
             }

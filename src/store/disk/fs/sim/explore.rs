@@ -84,6 +84,7 @@ pub(crate) struct Explorer {
     faults: Vec<Fault>,
     most_runs: u64,
     warm: bool,
+    thinned: usize,
 }
 
 /// What was explored.
@@ -334,7 +335,15 @@ impl Explorer {
     pub(crate) fn new(name: &'static str) -> Self {
         let most_runs = 20_000 * 10u64.pow(depth() - 1);
         let start = World::new(Setup::default(), 1).machine(|machine| machine.clone());
-        Explorer { name, start, mutant: None, faults: Vec::new(), most_runs, warm: false }
+        Explorer {
+            name,
+            start,
+            mutant: None,
+            faults: Vec::new(),
+            most_runs,
+            warm: false,
+            thinned: 1,
+        }
     }
 
     pub(crate) fn setup(mut self, setup: Setup) -> Self {
@@ -355,6 +364,11 @@ impl Explorer {
     /// Bodies are told that their processes should have used the cache before the run begins.
     pub(crate) fn warmed(self) -> Self {
         Explorer { warm: true, ..self }
+    }
+
+    /// Of all that can go wrong at a step, every so manieth: each step has its turn, and each error.
+    pub(crate) fn thinned(self, stride: usize) -> Self {
+        Explorer { thinned: if depth() > 1 { 1 } else { stride }, ..self }
     }
 
     /// With a wrong turn in every run.
@@ -477,24 +491,24 @@ impl Explorer {
                 let pool = Pool::new();
                 let (natural, _) = self.natural(&pool, &body)?;
                 let steps = total(&natural) as usize;
-                let places: Vec<(usize, u64, Step)> = natural
-                    .iter()
-                    .enumerate()
-                    .flat_map(|(task, steps)| {
-                        (0..).zip(steps).map(move |(at, step)| (task, at, *step))
-                    })
-                    .collect();
+                let places = |kind: FaultKind| -> Vec<Fault> {
+                    let of = |(task, steps): (usize, &Vec<Step>)| {
+                        let steps = (0..).zip(steps.clone());
+                        let concerned = steps.filter(move |(_, step)| kind.concerns(*step));
+                        concerned.map(move |(at, _)| Fault { task, at, kind })
+                    };
+                    natural.iter().enumerate().flat_map(of).collect()
+                };
+                // A third of each.
                 let kinds = [vec![FaultKind::Kill], vec![FaultKind::Stop], failures()];
+                let kinds = kinds.map(|kinds| kinds.into_iter().map(places).collect::<Vec<_>>());
                 for seed in 0..runs * 10u64.pow(depth() - 1) {
                     let below = |n: usize, salt: u64| (mix(mix(seed) ^ salt) % n as u64) as usize;
-                    let (task, at, step) = places[below(places.len(), 1)];
-                    let kinds = &kinds[below(kinds.len(), 2)];
-                    let kind = kinds[below(kinds.len(), 3)];
-                    let mut faults = self.faults.clone();
-                    if kind.concerns(step) {
-                        faults.push(Fault { task, at, kind });
-                        report.places += 1;
-                    }
+                    let kinds = &kinds[below(kinds.len(), 1)];
+                    let places = &kinds[below(kinds.len(), 2)];
+                    let fault = places[below(places.len(), 3)];
+                    let faults = [&self.faults[..], &[fault]].concat();
+                    report.places += 1;
                     let strategy: Strategy = match seed % 2 {
                         0 => Strategy::Random(Random(mix(seed))),
                         _ => Strategy::Priorities(Priorities::new(mix(seed), 4, steps)),
@@ -518,9 +532,14 @@ impl Explorer {
             || {
                 let mut report = Report { complete: true, ..Report::default() };
                 let (natural, search) = self.natural(&Pool::new(), &body)?;
+                let mut possible = 0;
                 for (task, steps) in natural.iter().enumerate() {
                     for (at, step) in (0..).zip(steps) {
                         for &kind in kinds.iter().filter(|kind| kind.concerns(*step)) {
+                            possible += 1;
+                            if possible % self.thinned != 0 {
+                                continue;
+                            }
                             report.places += 1;
                             let mut faults = self.faults.clone();
                             faults.push(Fault { task, at, kind });
