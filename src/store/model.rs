@@ -495,7 +495,10 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    // MUTANTS
+    // Mutants: notes of which the first writer wins; a removal that removes nothing, in files and in shards; a
+    // clearing that leaves the index; a prune that asks nobody's age; a damaged record that `verify` leaves; a use
+    // that files forget; a verification that is a use (as it was in files, until this test); a reader that
+    // remembers uses in an index.
     #[test]
     fn backends_agree_with_a_map_and_each_other(ops in ops()) {
         run(&ops);

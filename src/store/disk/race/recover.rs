@@ -67,6 +67,10 @@ impl Loss {
                 machine.place(&path, Content::file_of(bytes), 1000, 0o600);
             }
         });
+        if !self.spares_the_cache() {
+            // The next one gives its own numbers.
+            world.machine(|machine| machine.setup.once = |_| false);
+        }
     }
 }
 
@@ -123,6 +127,8 @@ fn known(name: &'static str) -> Explorer {
     shards::filled(sharded(name), 3, 200)
 }
 
+// Mutants: an index that was listed and is gone is a miss (as it was until this test); a place beyond the end of its
+// segment is looked at.
 #[test]
 fn sim_recover_in_every_order() {
     for loss in LOSSES {
@@ -149,7 +155,7 @@ fn sim_recover_mutants() {
     rejects("segments are not looked at where there is no index", "I8", mutant);
 }
 
-// The power goes while a shard is made anew.
+// The power goes while a shard is made anew. Mutant: an index without blocks is written to.
 #[test]
 fn sim_recover_power_cut_anywhere() {
     let body = |run: &Run| recovered(Loss::NoIndex, run);

@@ -137,12 +137,20 @@ pub(super) fn evicted(run: &Run) {
         }
     });
     run.join();
-    eprintln!("missed {}", missed.lock().len());
     was_never_gone(run.world(), &oracle, &missed);
-    let cache = Cache::proves_usable(run.world(), &oracle, &[key(0), key(111)]);
-    let occupied = run.world().machine(|machine| machine.occupied(true));
+    let last = Cache::limited(run.world().process(), &oracle, SMALL_SHARD).expect("it opens");
+    for n in 200..208 {
+        let _ = last.put(&key(n), &[n; LONG]);
+    }
+    drop(last);
+    keeps_the_limit(run.world());
+    Cache::proves_usable(run.world(), &oracle, &[key(0), key(111)]);
+}
+
+/// I13: a segment, and a few blocks for the index and its names, may be too much.
+fn keeps_the_limit(world: &World) {
+    let occupied = world.machine(|machine| machine.occupied(true));
     assert!(occupied <= SMALL_SHARD + (64 << 10) + (16 << 10), "I13: {occupied} bytes");
-    drop(cache);
 }
 
 pub(super) fn before_a_rebuild() -> Explorer {
@@ -290,6 +298,7 @@ pub(super) fn all_at_once(run: &Run) {
         cache.get(&key(2));
     });
     run.join();
+    keeps_the_limit(run.world());
     Cache::proves_usable(run.world(), &oracle, &[key(0), key(2), key(105)]);
 }
 
@@ -330,6 +339,7 @@ fn sim_shards_note_in_every_order() {
     warmed("shards: notes").random(300, notes::replaced).holds();
 }
 
+// Mutant: a removal that removes nothing.
 #[test]
 fn sim_shards_take_out_and_empty_in_every_order() {
     warmed("shards: take out").bounded(1, taken_out).holds();
@@ -384,6 +394,8 @@ fn sim_shards_and_stop() {
     warmed("shards: notes, a stop").stops(0, notes::replaced).holds();
 }
 
+// Mutants, both of which were there until this test: an index whose name cannot be looked at is overlooked when the
+// next is made; the old one in hand is opened again to be retired, which may fail.
 #[test]
 fn sim_shards_on_a_failing_disk() {
     sharded("shards: publish, an error").thinned(4).errors(0, publish::cold).holds();
@@ -398,7 +410,7 @@ fn sim_shards_on_a_failing_disk() {
 }
 
 pub(super) const FEW_IMAGES: Images =
-    Images { all_below: 20, sample: 4, corners: false, seed: 1, cuts: (40, 2) };
+    Images { all_below: 20, sample: 6, corners: false, seed: 1, cuts: (30, 2) };
 
 /// After the power came back: what is found stays, whatever is put behind it, and all can be put.
 pub(super) fn recover(world: &World, oracle: &Oracle) {
@@ -524,7 +536,7 @@ fn sim_shards_survive_damage_of_any_file() {
     }
 }
 
-/// I16: the machine watches what is read, mapped and written.
+/// I16: the machine watches what is read, mapped and written. Mutant: nobody asks whose a file is.
 #[test]
 fn sim_shards_use_nothing_untrusted() {
     let planted = World::new(setup(), 1);
@@ -587,6 +599,7 @@ pub(super) fn forked(run: &Run) {
     Cache::proves_usable(run.world(), &oracle, &[key(0), key(1), key(10)]);
 }
 
+// Mutant: the inherited lock file is kept.
 #[test]
 fn sim_shards_go_on_in_a_forked_child() {
     sharded("shards: fork").bounded(1, forked).holds();
