@@ -286,9 +286,16 @@ impl SimFs {
         let _ = self.perform(Op::Witness { what, change });
     }
 
+    /// Whether this is a destructor on the way out of a process that is gone. Shuttle's tasks share a thread: the
+    /// one that unwinds may be another's, while this one's process is alive.
+    fn is_unwinding(&self) -> bool {
+        let pid = self.pid();
+        let is_alive = || self.world.machine(|machine| machine.process(pid).alive);
+        thread::panicking() && !(cfg!(shuttle) && is_alive())
+    }
+
     fn perform(&self, op: Op) -> io::Result<Reply> {
-        if thread::panicking() {
-            // Destructors on the way out of a process that is gone.
+        if self.is_unwinding() {
             return Err(Errno::IO.into());
         }
         let pid = self.pid();
@@ -401,7 +408,7 @@ impl Clock for SimFs {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if self.fs.is_unwinding() {
             return;
         }
         // Others cannot tell when the rest is closed.

@@ -7,7 +7,7 @@ use super::op::{Ino, Op, Reply};
 use super::{Handle, SimFs};
 use crate::store::disk::map::MapFs;
 use crate::store::disk::words::{Words, WordsMut};
-use crate::sync::{Arc, Ordering, thread};
+use crate::sync::{Arc, Ordering};
 
 /// The words of a mapped file, to read and, where it was mapped for that, to write. The steps come one after
 /// another, so every one of them has the order of the strongest; what weaker ones allow is loom's business.
@@ -106,7 +106,7 @@ impl WordsMut for Map {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if !thread::panicking() {
+        if !self.fs.is_unwinding() {
             let pid = self.fs.pid();
             self.fs.world.machine(|machine| machine.unmap(pid, self.inode));
         }
