@@ -139,13 +139,15 @@ fn payload(number: usize, n: u64, value: u8) -> Vec<u8> {
 /// What an entry is, and the hour of its last use.
 type Entries = BTreeMap<(u64, bool), (Vec<u8>, u64)>;
 
+type Corrupt = Box<dyn Fn(&[u8]) -> usize>;
+
 /// A backend, and what should be in it.
 struct Subject<F: MapFs> {
     name: &'static str,
     handles: Vec<Tiers<F>>,
     open: Box<dyn Fn(usize) -> Tiers<F>>,
     /// Flips a bit behind every place where these bytes lie on the disk; how many there were.
-    corrupt: Box<dyn Fn(&[u8]) -> usize>,
+    corrupt: Corrupt,
     /// Lets hours pass.
     pass: Box<dyn Fn(u64)>,
     /// Of all handles together, or of each.

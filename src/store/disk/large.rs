@@ -192,12 +192,21 @@ impl<F: Fs> Large<F> {
     }
 
     fn look_up(&self, name: &Name) -> Lookup {
+        self.look_up_by(|held| self.read(held, name))
+    }
+
+    /// As [`look_up`](Self::look_up), where it is no use.
+    fn look_at(&self, name: &Name) -> Lookup {
+        self.look_up_by(|held| self.examine(held, name).map(|(found, ..)| found))
+    }
+
+    fn look_up_by(&self, read: impl Fn(&Opened<F::Handle>) -> Result<Found, Reason>) -> Lookup {
         let held = self.root.held();
-        let mut found = self.read(&held, name);
+        let mut found = read(&held);
         if matches!(found, Err(Reason::Absent | Reason::Stale))
             && let Some(held) = self.root.moved_on(&held)
         {
-            found = self.read(&held, name);
+            found = read(&held);
         }
         match found {
             Ok(found) => Lookup::Hit(found),

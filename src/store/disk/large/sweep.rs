@@ -6,7 +6,7 @@
 use std::io;
 
 use super::name::{Name, TEMPORARY, is_hex, record_key, tree};
-use super::{Failure, Large, Place, modified_s};
+use super::{Failure, Large, Lookup, Place, modified_s};
 use crate::key::Key;
 use crate::store::disk::fs::{FileKind, Fs, FsClass, Stat};
 use crate::store::disk::record::Kind;
@@ -113,15 +113,14 @@ impl<F: Fs> Large<F> {
         let mut verified = Verified::default();
         for (done, entry) in entries.iter().enumerate() {
             step(done, entries.len());
-            match self.examine(&self.root.held(), &Name::new(entry.kind, &entry.key)) {
-                Ok((found, ..)) => {
+            match self.look_at(&Name::new(entry.kind, &entry.key)) {
+                Lookup::Hit(found) => {
                     verified.whole += 1;
                     verified.bytes += found.bytes.len() as u64;
                 }
                 // Not read is not damaged.
-                Err(reason) if !reason.is_damage() => {}
-                Err(reason) => {
-                    self.root.failed(reason, "verifying a record");
+                Lookup::Miss(reason) if !reason.is_damage() => {}
+                Lookup::Miss(_) => {
                     verified.damaged += 1;
                     // Where it may not be removed it goes on being a miss.
                     let _ = self.remove(&entry.key, entry.kind);

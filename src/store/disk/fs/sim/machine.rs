@@ -914,7 +914,7 @@ impl Machine {
             return Err(Errno::ACCESS.into());
         }
         self.is_trusted(pid, inode, "map")?;
-        if length == 0 || length % 8 != 0 {
+        if length == 0 || !length.is_multiple_of(8) {
             return Err(Errno::INVAL.into());
         }
         self.node_mut(inode).mapped_to_write |= write;
