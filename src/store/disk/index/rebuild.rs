@@ -91,7 +91,7 @@ pub(crate) fn may_append<W: Words>(
     checked: bool,
 ) -> Append {
     let header = index.header();
-    if let Some(tail) = index.tail().filter(|_| planted(OTHER_BOOT)) {
+    if let (Some(tail), Some(_), true) = (index.tail(), segment, planted(OTHER_BOOT)) {
         return Append::At(tail);
     }
     if header.place != here {
