@@ -48,8 +48,6 @@ pub mod store;
 #[doc(hidden)]
 pub mod stress;
 mod sync;
-#[cfg(test)]
-mod testing;
 
 /// The README's examples compile.
 #[cfg(all(doctest, feature = "jit"))]

@@ -8,15 +8,16 @@
 //!
 //! ```text
 //!   RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
-//!       cargo test --release --no-default-features --lib races -- --nocapture
+//!       cargo test --release --no-default-features --lib -- loom_ races --nocapture
 //!   RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle \
-//!       cargo test --release --no-default-features --lib races
+//!       cargo test --release --no-default-features --lib -- loom_ races
 //! ```
 //!
 //! `RACE_PREEMPTIONS=3` makes loom look deeper, and `RACE_SEED=7` gives shuttle other schedules.
 //!
 //! A body builds what it needs, spawns its threads through [`crate::sync`], joins them and returns what it
-//! saw. Tests of this kind stand in a module named `races` beside the code they are about.
+//! saw. Tests of this kind stand in a module named `races` beside the code they are about; those of the index,
+//! whose words loom has to see one by one, are models of their own in `loom_index`.
 //!
 //! Loom 0.7 misses executions in which a thread loads a word before it compares and swaps it (its issues
 //! 166 and 392), so bodies keep to these rules:
@@ -61,7 +62,7 @@ pub(crate) use harness::reject;
 
 #[cfg(test)]
 #[allow(unused_imports, reason = "not every build uses all of them")]
-pub(crate) use harness::{any_planted, check, check_within, with_planted};
+pub(crate) use harness::{any_planted, check, check_within, plant, planted_here, with_planted};
 
 #[cfg(test)]
 mod harness {
@@ -93,6 +94,16 @@ mod harness {
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
+    /// The fault that this thread's test has planted, to be given to threads that it starts.
+    pub(crate) fn planted_here() -> Option<Fault> {
+        PLANTED.get()
+    }
+
+    /// Plants on this thread what another thread's test has planted there.
+    pub(crate) fn plant(fault: Option<Fault>) {
+        PLANTED.set(fault);
+    }
+
     /// Whether this test has planted any fault, so that nothing can be taken for granted.
     pub(crate) fn any_planted() -> bool {
         PLANTED.get().is_some()
@@ -106,7 +117,7 @@ mod harness {
     pub(crate) fn check<O: Ord + Debug + Send + 'static>(
         name: &str,
         legal: impl IntoIterator<Item = O>,
-        body: fn() -> O,
+        body: impl Fn() -> O + Send + Sync + 'static,
     ) {
         check_within(PREEMPTIONS, name, legal, body);
     }
@@ -116,7 +127,7 @@ mod harness {
         preemptions: usize,
         name: &str,
         legal: impl IntoIterator<Item = O>,
-        body: fn() -> O,
+        body: impl Fn() -> O + Send + Sync + 'static,
     ) {
         let legal = legal.into_iter().collect::<BTreeSet<O>>();
         let begun = Instant::now();
@@ -164,7 +175,7 @@ mod harness {
     /// Runs `body` many times, gives what it returns to `saw`, and returns how often it ran.
     fn explore<O: 'static>(
         preemptions: usize,
-        body: fn() -> O,
+        body: impl Fn() -> O + Send + Sync + 'static,
         saw: impl Fn(O) + Send + Sync + 'static,
     ) -> usize {
         let runs = Arc::new(AtomicUsize::new(0));

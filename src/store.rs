@@ -19,6 +19,8 @@ pub(crate) mod failpoint;
 #[cfg_attr(not(test), allow(dead_code, reason = "nothing is wired to it yet"))]
 pub(crate) mod flight;
 pub(crate) mod memory;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod model;
 mod record;
 mod status;
 mod tiers;

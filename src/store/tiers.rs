@@ -190,7 +190,7 @@ impl<F: MapFs> Tiers<F> {
         let began = sync::now();
         let got = self.flight.get(key, self, || self.make(key, make))?;
         if got.origin == Origin::Waited {
-            self.counters.waited_for(began.elapsed());
+            self.counters.waited_for(sync::now().duration_since(began));
         }
         Ok(self.settle(got))
     }
@@ -330,7 +330,7 @@ impl<F: MapFs> Tiers<F> {
         let _attempt = self.writable().map(|dir| dir.records.attempt(key));
         let began = sync::now();
         let draft = make();
-        let cost = began.elapsed();
+        let cost = sync::now().duration_since(began);
         self.counters.made_in(cost);
         failpoint::at(Step::Made);
         let draft = dated(draft?, cost);

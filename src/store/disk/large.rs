@@ -192,12 +192,21 @@ impl<F: Fs> Large<F> {
     }
 
     fn look_up(&self, name: &Name) -> Lookup {
+        self.look_up_by(|held| self.read(held, name))
+    }
+
+    /// As [`look_up`](Self::look_up), where it is no use.
+    fn look_at(&self, name: &Name) -> Lookup {
+        self.look_up_by(|held| self.examine(held, name).map(|(found, ..)| found))
+    }
+
+    fn look_up_by(&self, read: impl Fn(&Opened<F::Handle>) -> Result<Found, Reason>) -> Lookup {
         let held = self.root.held();
-        let mut found = self.read(&held, name);
+        let mut found = read(&held);
         if matches!(found, Err(Reason::Absent | Reason::Stale))
             && let Some(held) = self.root.moved_on(&held)
         {
-            found = self.read(&held, name);
+            found = read(&held);
         }
         match found {
             Ok(found) => Lookup::Hit(found),
@@ -209,6 +218,17 @@ impl<F: Fs> Large<F> {
     /// Reads and verifies the record of this name. A damaged one stays until it is replaced: to remove it by
     /// its name would remove what another process replaces it with at that moment.
     fn read(&self, held: &Opened<F::Handle>, name: &Name) -> Result<Found, Reason> {
+        let (found, file, stat) = self.examine(held, name)?;
+        self.mark_used(held, &file, &stat);
+        Ok(found)
+    }
+
+    /// As [`read`](Self::read), where it is no use.
+    fn examine(
+        &self,
+        held: &Opened<F::Handle>,
+        name: &Name,
+    ) -> Result<(Found, F::Handle, Stat), Reason> {
         let fs = self.fs();
         let space = held.space.as_ref().ok_or(Reason::Absent)?;
         let file = fs.open(space, name.path(), Access::Read).map_err(|error| {
@@ -220,11 +240,8 @@ impl<F: Fs> Large<F> {
         })?;
         let stat = fs.stat(&file).map_err(|error| Reason::of(&error))?;
         self.judge(held, &stat)?;
-        let found = self.read_file(&file, stat.length as usize, name);
-        if found.is_ok() {
-            self.mark_used(held, &file, &stat);
-        }
-        found
+        let found = self.read_file(&file, stat.length as usize, name)?;
+        Ok((found, file, stat))
     }
 
     /// Whether a file may be read as a record. A name that was just removed leaves a file with no link,

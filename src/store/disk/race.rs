@@ -13,7 +13,9 @@ mod fork;
 mod lock;
 mod notes;
 mod publish;
+mod recover;
 mod remove;
+mod shards;
 #[cfg(shuttle)]
 #[path = "race/threads.rs"]
 mod shuttle_threads;
@@ -23,25 +25,33 @@ mod trust;
 
 use std::path::Path;
 
-use super::fs::sim::explore::{Explorer, Run};
+use super::backend::Backend;
+use super::fs::FsClass;
+use super::fs::sim::explore::{Explored, Explorer, Run};
 use super::fs::sim::machine::Setup;
 use super::fs::sim::oracle::Oracle;
 use super::fs::sim::{HOME, Mutant, SimFs, World};
+use super::index::find::Care;
 use super::large::{Failure, Large, Lookup, Put, Replace};
 use super::record::{self, Kind, Meta};
 use super::root::Root;
+use super::shards::Shards;
 use super::trust::{Purpose, Refusal, SPACE};
 use crate::key::{Key, KeyBuilder};
+use crate::race::{Fault, with_planted};
 use crate::sync::Arc;
 
 /// Far above what the bodies write: nothing is evicted.
 const ROOMY: u64 = 1 << 40;
+/// The same for shards, one shard of it: what its files occupy has to be simulated.
+const ROOMY_SHARD: u64 = 1 << 20;
 
 /// The cache as one simulated process uses it, with an oracle that watches.
 struct Cache {
     root: Arc<Root<SimFs>>,
-    large: Large<SimFs>,
+    records: Backend<SimFs>,
     oracle: Oracle,
+    max_size: u64,
 }
 
 impl Cache {
@@ -51,32 +61,51 @@ impl Cache {
 
     fn limited(fs: SimFs, oracle: &Oracle, max_size: u64) -> Result<Self, Refusal> {
         let root = Root::open(fs, Path::new(&dir()), Purpose::Cache)?;
-        let large = Large::new(root.clone(), max_size);
-        Ok(Cache { root, large, oracle: oracle.clone() })
+        let max_size = match root.held().class {
+            FsClass::Mappable => max_size.min(ROOMY_SHARD),
+            _ => max_size,
+        };
+        let records = Backend::new(root.clone(), max_size);
+        Ok(Cache { root, records, oracle: oracle.clone(), max_size })
     }
 
     fn fs(&self) -> &SimFs {
         self.root.fs()
     }
 
+    fn large(&self) -> &Large<SimFs> {
+        match &self.records {
+            Backend::Large(large) => large,
+            Backend::Shards(_) => panic!("the body is for files"),
+        }
+    }
+
+    fn shards(&self) -> &Shards<SimFs> {
+        match &self.records {
+            Backend::Shards(shards) => shards,
+            Backend::Large(_) => panic!("the body is for shards"),
+        }
+    }
+
     /// Looks `key` up: a hit must have been offered, and a key known to be there must hit.
     fn get(&self, key: &Key) -> bool {
-        self.look_up(key, Large::get).is_some()
+        self.look_up(key, Kind::Artifact, Care::Thorough).is_some()
+    }
+
+    /// The same without asking a file where the index says that nothing is there.
+    fn get_quickly(&self, key: &Key) -> bool {
+        self.look_up(key, Kind::Artifact, Care::Quick).is_some()
     }
 
     /// Looks a note up, likewise.
     fn note(&self, key: &Key) -> Option<Vec<u8>> {
-        self.look_up(key, Large::note)
+        self.look_up(key, Kind::Note, Care::Thorough)
     }
 
-    fn look_up(
-        &self,
-        key: &Key,
-        get: impl FnOnce(&Large<SimFs>, &Key) -> Lookup,
-    ) -> Option<Vec<u8>> {
+    fn look_up(&self, key: &Key, kind: Kind, care: Care) -> Option<Vec<u8>> {
         let must_hit = self.oracle.must_hit(self.fs(), key);
         let struck = self.fs().struck();
-        let found = get(&self.large, key);
+        let found = self.records.get(key, kind, care);
         // A disk that fails has no promises to keep.
         self.oracle.looked_up(key, payload(&found), must_hit && self.fs().struck() == struck);
         payload(&found).map(<[u8]>::to_vec)
@@ -85,7 +114,7 @@ impl Cache {
     /// Publishes `body`; what was there already must have been offered.
     fn put(&self, key: &Key, body: &[u8]) -> Result<(), Failure> {
         self.oracle.offer(key, body);
-        match self.large.put(key, &artifact(key, body), Replace::Damaged)? {
+        match self.records.put(key, &artifact(key, body), Replace::Damaged)? {
             Put::New => {}
             Put::Existing(found) => {
                 let payload = &found.bytes[found.layout.payload.clone()];
@@ -104,7 +133,15 @@ impl Cache {
 
     fn set_note(&self, key: &Key, body: &[u8]) -> Result<(), Failure> {
         self.oracle.offer(key, body);
-        self.large.set_note(key, &record::encode(key, Kind::Note, &Meta::default(), body))
+        self.records.set_note(key, &record::encode(key, Kind::Note, &Meta::default(), body))
+    }
+
+    /// Evicts what is over the limit.
+    fn clean(&self) {
+        match &self.records {
+            Backend::Large(large) => _ = large.clean(),
+            Backend::Shards(shards) => _ = shards.prune(self.max_size, None),
+        }
     }
 
     /// A process that comes when all is over can use the cache: I1, I8, I11.
@@ -143,6 +180,10 @@ fn limited_process(
 ) {
     let fs = run.world().process();
     let cache = Cache::limited(fs.clone(), oracle, max_size).expect("a new cache");
+    if run.warm {
+        cache.put(&key(255), b"warm").expect("a cache that takes records");
+        cache.get(&key(255));
+    }
     run.process_on(fs, move |_| body(&cache));
 }
 
@@ -165,17 +206,37 @@ fn body(n: u8) -> Vec<u8> {
     vec![n; 200]
 }
 
-/// Files with a record's name must never change.
-fn setup() -> Setup {
+/// One file per record, whose bytes must never change once it has a record's name.
+fn files() -> Setup {
     let published = |name: &str| name.len() == 62 && name.bytes().all(|c| c.is_ascii_hexdigit());
-    Setup { published, ..Setup::default() }
+    Setup { class: FsClass::CopyOnWrite, published, ..Setup::default() }
 }
 
 /// Nobody watches what is done to published files: their readers have to notice themselves.
 fn unwatched() -> Setup {
-    Setup { watch: false, ..Setup::default() }
+    Setup { watch: false, ..files() }
 }
 
+/// Explores a body over files.
 fn explorer(name: &'static str) -> Explorer {
-    Explorer::new(name).setup(setup())
+    Explorer::new(name).setup(files())
+}
+
+/// Explores a body over shards.
+fn sharded(name: &'static str) -> Explorer {
+    Explorer::new(name).setup(shards::setup())
+}
+
+/// The same where shards are open already, in all processes.
+fn warmed(name: &'static str) -> Explorer {
+    let warm = |world: &World| {
+        let cache = Cache::open(world.process(), &Oracle::default()).expect("a new cache");
+        cache.put(&key(255), b"warm").expect("there is room");
+    };
+    sharded(name).after(warm).warmed()
+}
+
+/// Expects that an exploration sees this fault, and says that it breaks this promise.
+fn rejects(fault: &'static str, promise: &str, explore: impl FnOnce() -> Explored) {
+    with_planted(Fault(fault), explore).breaks(promise);
 }

@@ -262,7 +262,8 @@ impl<F: MapFs> Shards<F> {
     fn open_in(&self, opened: Arc<Opened<F::Handle>>) -> Result<Option<Arc<Open<F>>>, Reason> {
         let meta = match self.read_meta(&opened) {
             Ok(Ok(meta)) => meta,
-            Ok(Err(_)) | Err(Reason::Absent) => return Ok(None),
+            // Of two names one is left over from its making.
+            Ok(Err(_)) | Err(Reason::Absent | Reason::HardLinked) => return Ok(None),
             Err(reason) => return Err(reason),
         };
         let sizing = Sizing::of(self.max_size, meta.shard_bits);
@@ -297,8 +298,10 @@ impl<F: MapFs> Shards<F> {
             // A newer version's is left alone.
             Ok(Err(Malformed::Format)) => return Err(Reason::Newer.into()),
             // Of two who see damage, one replaces it.
-            Ok(Err(_)) if lock.is_none() => return Err(Reason::Busy.into()),
-            Ok(Err(_)) => true,
+            Ok(Err(_)) | Err(Reason::HardLinked) if lock.is_none() => {
+                return Err(Reason::Busy.into());
+            }
+            Ok(Err(_)) | Err(Reason::HardLinked) => true,
             Err(Reason::Absent) => false,
             Err(reason) => return Err(reason.into()),
         };

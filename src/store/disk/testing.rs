@@ -53,6 +53,8 @@ struct State {
     /// In place of the process, the user and the links of files, if it is not 0.
     process: AtomicU32,
     user: AtomicU32,
+    /// In place of the file system's own.
+    class: Mutex<Option<FsClass>>,
 }
 
 #[derive(Default)]
@@ -126,6 +128,11 @@ impl Faulty {
         self.0.user.store(user, Ordering::Relaxed);
     }
 
+    /// Claims to be a file system of this class.
+    pub(crate) fn become_class(&self, class: FsClass) {
+        *self.0.class.lock() = Some(class);
+    }
+
     fn step(&self, name: &'static str) -> io::Result<()> {
         let n = self.0.operations.fetch_add(1, Ordering::Relaxed);
         let mut plan = self.0.plan.lock();
@@ -183,11 +190,16 @@ impl Fs for Faulty {
         fn remove_dir(&self, at: &Handle, name: &str) -> io::Result<()>;
         fn list(&self, at: &Handle) -> io::Result<Vec<String>>;
         fn touch(&self, file: &Handle) -> io::Result<()>;
-        fn class(&self, file: &Handle) -> io::Result<FsClass>;
         fn try_lock(&self, file: &Handle) -> io::Result<bool>;
         fn unlock(&self, file: &Handle) -> io::Result<()>;
         fn try_lock_byte(&self, file: &Handle, offset: u64) -> io::Result<bool>;
         fn unlock_byte(&self, file: &Handle, offset: u64) -> io::Result<()>;
+    }
+
+    fn class(&self, file: &Handle) -> io::Result<FsClass> {
+        self.step("class")?;
+        let class = *self.0.class.lock();
+        class.map_or_else(|| RealFs.class(file), Ok)
     }
 
     fn unix_seconds(&self) -> u64 {

@@ -17,6 +17,7 @@
 pub(crate) mod crash;
 pub(crate) mod explore;
 pub(crate) mod machine;
+mod map;
 pub(crate) mod op;
 pub(crate) mod oracle;
 pub(crate) mod schedule;
@@ -36,7 +37,7 @@ use super::{Access, Fs, FsClass, Stat};
 use crate::sync::simulated::Clock;
 use crate::sync::{Arc, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, thread};
 use machine::{Failed, Machine, Setup, Violation};
-use op::{Fd, Footprint, Op, Pid, Reply};
+use op::{Fd, Footprint, Op, Pid, Reply, Risk, Step};
 use schedule::{Candidate, Schedule, Strategy};
 
 /// The user that processes run as unless told otherwise.
@@ -45,7 +46,7 @@ pub(crate) const USER: u32 = 1000;
 pub(crate) const HOME: &str = "/home";
 
 /// A run that takes more steps than this does not end.
-const MOST_STEPS: u64 = 20_000;
+const MOST_STEPS: u64 = 200_000;
 const MOST_TASKS: usize = 8;
 
 /// Something that goes wrong at a step of a task.
@@ -71,6 +72,19 @@ pub(crate) enum FaultKind {
     Kill,
     /// The process stops before the step, and goes on when all others are done.
     Stop,
+}
+
+impl FaultKind {
+    /// Whether it makes a difference at this step.
+    fn concerns(self, step: Step) -> bool {
+        match self {
+            FaultKind::Kill => step.seen,
+            FaultKind::Stop => step.seen || step.risk > Risk::Memory,
+            FaultKind::Error(_) => step.risk >= Risk::Call,
+            FaultKind::ErrorsFromHere(_) | FaultKind::LostReply(_) => step.risk >= Risk::Change,
+            FaultKind::ShortWrite => step.risk >= Risk::Write,
+        }
+    }
 }
 
 /// Ends a simulated process from inside.
@@ -140,7 +154,8 @@ struct Task {
     wake_ns: i128,
     stopped: bool,
     finished: bool,
-    steps: u64,
+    /// What could have gone wrong with each step so far.
+    steps: Vec<Step>,
 }
 
 std::thread_local! {
@@ -226,6 +241,11 @@ impl SimFs {
         self.world.machine(|machine| machine.fork(pid))
     }
 
+    /// The same process, as another value sees it: what one of them [acts as](Self::act_as) is nothing to the other.
+    pub(crate) fn same_process(&self) -> SimFs {
+        SimFs { world: self.world.clone(), pid: Arc::new(AtomicU32::new(self.pid())) }
+    }
+
     /// From now on this value, its clones and the files opened through it belong to that process.
     pub(crate) fn act_as(&self, pid: Pid) {
         self.pid.store(pid, Ordering::Relaxed);
@@ -249,15 +269,16 @@ impl SimFs {
         self.world.machine(|machine| machine.process(pid).struck)
     }
 
-    pub(crate) fn is_alive(&self) -> bool {
-        let pid = self.pid();
-        self.world.machine(|machine| machine.process(pid).alive)
-    }
-
     /// Steps of this process so far, and those of them that write.
     pub(crate) fn steps(&self) -> (u64, u64) {
         let pid = self.pid();
         self.world.machine(|machine| (machine.process(pid).steps, machine.process(pid).writes))
+    }
+
+    /// How often this process asked the kernel for something.
+    pub(crate) fn calls(&self) -> u64 {
+        let pid = self.pid();
+        self.world.machine(|machine| machine.process(pid).calls)
     }
 
     /// A step of the test itself: it writes down, or looks up, what is called `what` among its processes.
@@ -265,9 +286,16 @@ impl SimFs {
         let _ = self.perform(Op::Witness { what, change });
     }
 
+    /// Whether this is a destructor on the way out of a process that is gone. Shuttle's tasks share a thread: the
+    /// one that unwinds may be another's, while this one's process is alive.
+    fn is_unwinding(&self) -> bool {
+        let pid = self.pid();
+        let is_alive = || self.world.machine(|machine| machine.process(pid).alive);
+        thread::panicking() && !(cfg!(shuttle) && is_alive())
+    }
+
     fn perform(&self, op: Op) -> io::Result<Reply> {
-        if thread::panicking() {
-            // Destructors on the way out of a process that is gone.
+        if self.is_unwinding() {
             return Err(Errno::IO.into());
         }
         let pid = self.pid();
@@ -279,7 +307,7 @@ impl SimFs {
         let fault = state.take_step(pid, &op);
         state.machine.process_mut(pid).struck += u64::from(fault.is_some());
         let described = state.log.is_some().then(|| state.machine.describe(pid, &op));
-        if let (Some(snapshots), true) = (&mut state.snapshots, op.writes()) {
+        if let (Some(snapshots), true) = (&mut state.snapshots, op.changes()) {
             snapshots.push(state.machine.clone());
         }
         let result = match fault {
@@ -380,7 +408,7 @@ impl Clock for SimFs {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if self.fs.is_unwinding() {
             return;
         }
         // Others cannot tell when the rest is closed.
@@ -610,6 +638,7 @@ impl State {
         let process = self.machine.process_mut(pid);
         process.steps += 1;
         process.writes += u64::from(op.writes());
+        process.calls += u64::from(op.risk() > Risk::Memory);
         let (steps, meddles) = (process.steps, process.meddles);
         let (Some(run), Some(task)) = (&mut self.run, TASK.get()) else {
             assert!(steps < MOST_STEPS, "I7: {steps} steps and no end");
@@ -624,7 +653,7 @@ impl State {
             return None;
         }
         let fault = run.strikes(task, op);
-        run.tasks[task].steps += 1;
+        run.tasks[task].steps.push(op.as_step());
         fault
     }
 
@@ -685,7 +714,8 @@ impl World {
         };
         me.pending = Some(op);
         let stops = |fault: &Fault| fault.task == task && fault.kind == FaultKind::Stop;
-        me.stopped = run.faults.iter().any(|fault| stops(fault) && fault.at == me.steps);
+        me.stopped =
+            run.faults.iter().any(|fault| stops(fault) && fault.at == me.steps.len() as u64);
         state = self.hand_over(state);
         loop {
             let run = state.run.as_mut().expect("there is a run");
@@ -768,11 +798,12 @@ impl Tasks {
         if let Op::Witness { .. } = op {
             return None;
         }
-        let step = self.tasks[task].steps;
+        let step = self.tasks[task].steps.len() as u64;
         let strikes = |fault: &&Fault| match fault.kind {
-            FaultKind::ErrorsFromHere(_) => fault.at <= step && op.writes(),
             FaultKind::Stop => false,
-            _ => fault.at == step,
+            FaultKind::Kill => fault.at == step,
+            FaultKind::ErrorsFromHere(_) => fault.at <= step && fault.kind.concerns(op.as_step()),
+            kind => fault.at == step && kind.concerns(op.as_step()),
         };
         let mut faults = self.faults.iter().filter(|fault| fault.task == task);
         faults.find(strikes).map(|fault| fault.kind)
@@ -794,23 +825,5 @@ impl Tasks {
         };
         let tasks = self.tasks.iter().enumerate();
         tasks.filter(|(_, task)| !task.finished && !task.stopped).map(candidate).collect()
-    }
-}
-
-/// Nothing here can be mapped: every record is a file of its own.
-impl crate::store::disk::map::MapFs for SimFs {
-    type Map = Arc<crate::store::disk::words::Array>;
-    type MapMut = Arc<crate::store::disk::words::Array>;
-
-    fn map(&self, _: &Handle, _: u64) -> io::Result<Self::Map> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn map_mut(&self, _: &Handle, _: u64) -> io::Result<Self::MapMut> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn reader(map: &Self::MapMut) -> Self::Map {
-        map.clone()
     }
 }

@@ -3,10 +3,7 @@
 //! one that runs on mapped files; only the words are others, and the bytes of records are relaxed
 //! words too, as bytes are that were written by a system call and are seen through a mapping.
 //!
-//! ```text
-//! RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --release --no-default-features --lib loom_
-//! RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle cargo test --release --no-default-features --lib loom_
-//! ```
+//! How to run them is written in [`crate::race`], whose harness they use.
 //!
 //! Each model asserts the set of outcomes over all executions: loom misses executions where a
 //! thread loads a word before it replaces it, and a model that explored too little would pass for
@@ -17,6 +14,7 @@ use std::ops::Deref;
 
 use super::find::{Care, Generations, Reading, find};
 use super::{Candidate, Index};
+use crate::race::check;
 use crate::store::disk::format::header::{
     DEAD as DEAD_COUNT, ENTRIES, FIXED_WORDS, HEADER_WORDS, IN_USE, IndexHeader, Place, SLOT_WORDS,
     STATE, TAIL,
@@ -25,7 +23,6 @@ use crate::store::disk::format::slot::{DEAD, EMPTY, Fingerprint, Location, Recen
 use crate::store::disk::format::{CacheId, SegmentId};
 use crate::store::disk::words::{Words, WordsMut};
 use crate::sync::{Arc, AtomicU64, Ordering, fence, thread};
-use crate::testing::explore;
 use Ordering::{Acquire, Relaxed, Release};
 
 /// How a thread's view of the words departs from the truth.
@@ -246,7 +243,7 @@ impl Generations for Process {
 /// M1: a writer publishes, two readers look. Who sees the slot sees the record.
 fn publish(writer: Bend, reader: Bend) {
     let both = [(None, None), (None, Some(9)), (Some(9), None), (Some(9), Some(9))];
-    explore("M1 publish", both, move || {
+    check("M1 publish", both, move || {
         let (index, segments) = (words(1, 1), Segments::new(1));
         let write = thread::spawn({
             let (index, segments) = (view(&index, writer), segments.clone());
@@ -291,7 +288,7 @@ fn m1_rejects_a_reader_that_does_not_acquire() {
 fn kill(writer: Bend, killer: Bend) {
     let by_writer = [1, 2, 3].map(|seen| (true, false, Some(seen)));
     let by_other = [None, Some(1), Some(2), Some(3)].map(|seen| (false, true, seen));
-    explore("M2 kill", by_writer.into_iter().chain(by_other), move || {
+    check("M2 kill", by_writer.into_iter().chain(by_other), move || {
         let (index, segments) = (words(1, 2), Segments::new(3));
         let first = segments.write(1, 1);
         let first = view(&index, Bend::No).append(key(4), first, Recency::default()).unwrap();
@@ -360,7 +357,7 @@ const STEPS: [Step; 4] = [Step::Copy, Step::Retire, Step::Switch, Step::Publish]
 fn generations(care: Care, asks_current: bool, steps: [Step; 4]) {
     // (it was told of the new entry before it looked, it found the new entry)
     let outcomes = [(false, false), (false, true), (true, true)];
-    explore(&format!("M3 generations, {care:?}"), outcomes, move || {
+    check(&format!("M3 generations, {care:?}"), outcomes, move || {
         let (old, new, segments) = (words(1, 1), words(2, 2), Segments::new(2));
         let (current, told) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let first = segments.write(1, 1);
@@ -441,7 +438,7 @@ fn m3_rejects_a_switch_to_an_unfinished_index() {
 /// look.
 fn relocate(writer: Bend, reader: Bend, kills_first: bool) {
     let places = [1, 2, 3].into_iter().flat_map(|one| [1, 2, 3].map(|two| (one, two)));
-    explore("M4 relocate", places, move || {
+    check("M4 relocate", places, move || {
         let (index, segments) = (words(1, 2), Segments::new(3));
         let first = segments.write(1, 1);
         let first = view(&index, Bend::No).append(key(4), first, Recency::default()).unwrap();
@@ -505,7 +502,7 @@ fn touch(reader: Bend) {
     // (hour remembered in the end, whether each reader found the entry alive before)
     let outcomes =
         [(1, false, false), (7, true, false), (8, false, true), (7, true, true), (8, true, true)];
-    explore("M5 touch", outcomes, move || {
+    check("M5 touch", outcomes, move || {
         let (index, segments) = (words(1, 2), Segments::new(2));
         let first = segments.write(1, 1);
         let used = Recency { hour: 1, ..Recency::default() };

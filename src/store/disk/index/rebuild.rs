@@ -1,6 +1,7 @@
 //! A new generation from an old one, and when records may still be appended where the old one says.
 
 use super::{Candidate, Index, Refused};
+use crate::race::{Fault, planted};
 use crate::store::disk::format::header::{ATTEMPT_WORDS, ATTEMPTS, Place, Tail};
 use crate::store::disk::format::slot::{Location, Recency, SEGMENT_BITS};
 use crate::store::disk::format::{SegmentHeader, SegmentId};
@@ -73,6 +74,9 @@ pub(crate) enum Append {
     Rebuild,
 }
 
+/// A fault that tests plant.
+const OTHER_BOOT: Fault = Fault("what another boot wrote is written over");
+
 /// Decides where the next record may go, so that no published byte is ever overwritten: not after a
 /// power cut that kept the slots and lost the tail, and not in a copy of a directory that was made
 /// while a writer was at work.
@@ -87,6 +91,9 @@ pub(crate) fn may_append<W: Words>(
     checked: bool,
 ) -> Append {
     let header = index.header();
+    if let (Some(tail), Some(_), true) = (index.tail(), segment, planted(OTHER_BOOT)) {
+        return Append::At(tail);
+    }
     if header.place != here {
         return Append::Rebuild;
     }

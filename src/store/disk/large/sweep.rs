@@ -113,7 +113,7 @@ impl<F: Fs> Large<F> {
         let mut verified = Verified::default();
         for (done, entry) in entries.iter().enumerate() {
             step(done, entries.len());
-            match self.look_up(&Name::new(entry.kind, &entry.key)) {
+            match self.look_at(&Name::new(entry.kind, &entry.key)) {
                 Lookup::Hit(found) => {
                     verified.whole += 1;
                     verified.bytes += found.bytes.len() as u64;

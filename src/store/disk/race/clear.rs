@@ -7,7 +7,7 @@ pub(super) fn while_in_use(run: &Run) {
     let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
     before.put(&key(0), &body(0)).unwrap();
     process(run, &oracle, |cache| {
-        let _ = cache.large.clear();
+        let _ = cache.records.clear();
     });
     process(run, &oracle, |cache| {
         cache.get(&key(0));
@@ -24,7 +24,7 @@ pub(super) fn clears(run: &Run) {
     let before = Cache::open(run.world().process(), &oracle).expect("a new cache");
     before.put(&key(0), &body(0)).unwrap();
     process(run, &oracle, |cache| {
-        let removed = cache.large.clear().unwrap();
+        let removed = cache.records.clear().unwrap();
         assert!(removed.artifacts.entries >= 1);
         assert!(!cache.get(&key(0)), "cleared and still there");
     });

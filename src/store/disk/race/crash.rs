@@ -3,7 +3,8 @@
 use super::*;
 use crate::store::disk::fs::sim::crash::Images;
 
-const IMAGES: Images = Images { all_below: 200, sample: 30, corners: true, seed: 1 };
+const IMAGES: Images =
+    Images { all_below: 200, sample: 30, corners: true, seed: 1, cuts: (1000, 1000) };
 
 /// Two publish records and notes, one of them over the other's.
 pub(super) fn work(run: &Run) -> Oracle {
@@ -14,20 +15,20 @@ pub(super) fn work(run: &Run) -> Oracle {
             let Ok(cache) = Cache::open(fs, &theirs) else { return };
             let _ = cache.put(&key(0), &body(n));
             let _ = cache.set_note(&key(1), &body(n));
-            cache.large.clean();
+            cache.clean();
         });
     }
     run.join();
     oracle
 }
 
-fn recover(world: &World, oracle: &Oracle) {
+pub(super) fn recover(world: &World, oracle: &Oracle) {
     oracle.forget_published();
     let cache = Cache::proves_usable(world, oracle, &[key(0), key(2)]);
     cache.note(&key(1));
     cache.set_note(&key(1), &body(3)).unwrap();
     assert_eq!(cache.note(&key(1)), Some(body(3)));
-    cache.large.clean();
+    cache.clean();
 }
 
 #[test]

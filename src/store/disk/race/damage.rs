@@ -60,24 +60,24 @@ fn sim_damage_of_any_file_is_survived() {
         longer,
         other,
     ];
-    let files = {
-        let world = World::new(setup(), 1);
+    let paths = {
+        let world = World::new(files(), 1);
         fill(&world, &oracle);
         every_file(&world)
     };
-    assert!(files.len() >= 5, "{files:?}");
-    for file in &files {
+    assert!(paths.len() >= 5, "{paths:?}");
+    for file in &paths {
         for bytes in &contents {
-            let world = World::new(setup(), 1);
+            let world = World::new(files(), 1);
             fill(&world, &oracle);
             overwrite(&world, file, bytes.clone());
             let cache = Cache::proves_usable(&world, &oracle, &[key(0), key(1)]);
             cache.note(&key(0));
             cache.set_note(&key(0), &body(3)).unwrap();
             assert_eq!(cache.note(&key(0)), Some(body(3)));
-            cache.large.clean();
+            cache.clean();
             assert!(cache.get(&key(0)), "damage elsewhere: {file}");
-            cache.large.clear().unwrap();
+            cache.records.clear().unwrap();
             assert!(!cache.get(&key(0)));
         }
     }
@@ -86,7 +86,7 @@ fn sim_damage_of_any_file_is_survived() {
 #[test]
 fn sim_stray_files_are_left_alone() {
     let oracle = Oracle::default();
-    let world = World::new(setup(), 1);
+    let world = World::new(files(), 1);
     fill(&world, &oracle);
     let mut strays = Vec::new();
     for directory in every_directory(&world) {
@@ -105,8 +105,8 @@ fn sim_stray_files_are_left_alone() {
     }
     let cache = Cache::proves_usable(&world, &oracle, &[key(0), key(1)]);
     cache.fs().sleep(std::time::Duration::from_secs(7200));
-    cache.large.clean();
-    cache.large.clear().unwrap();
+    cache.clean();
+    cache.records.clear().unwrap();
     // A name of 62 digits in the right place is a record, if a damaged one.
     for path in strays.iter().filter(|path| !path.ends_with(&"0".repeat(62))) {
         assert!(world.machine(|machine| machine.find(path)).is_some(), "{path} was not ours");
@@ -119,7 +119,7 @@ fn fill(world: &World, oracle: &Oracle) {
     cache.put(&key(0), &body(0)).unwrap();
     cache.put(&key(1), &body(1)).unwrap();
     cache.set_note(&key(0), &body(2)).unwrap();
-    cache.large.clean();
+    cache.clean();
 }
 
 fn every_file(world: &World) -> Vec<String> {
@@ -135,7 +135,7 @@ fn every_directory(world: &World) -> Vec<String> {
 #[test]
 fn sim_a_hit_writes_nothing() {
     let oracle = Oracle::default();
-    let world = World::new(setup(), 1);
+    let world = World::new(files(), 1);
     fill(&world, &oracle);
     let cache = Cache::open(world.process(), &oracle).unwrap();
     let (steps, writes) = cache.fs().steps();

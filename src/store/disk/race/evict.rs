@@ -24,11 +24,11 @@ pub(super) fn overflow(run: &Run) {
     }
     run.join();
     // I13: what another process was writing when one cleaned up may be too much, no more.
-    let usage = before.large.usage();
+    let usage = before.large().usage();
     assert!(usage.bytes() <= LIMIT + 2 * BLOCK, "I13: {usage:?}");
     let cache = Cache::limited(run.world().process(), &oracle, LIMIT).expect("a cache that opens");
-    cache.large.clean();
-    assert!(cache.large.usage().bytes() <= LIMIT, "I13: clean, and over the limit");
+    cache.clean();
+    assert!(cache.large().usage().bytes() <= LIMIT, "I13: clean, and over the limit");
     Cache::proves_usable(run.world(), &oracle, &[key(0), key(9)]);
 }
 
@@ -41,7 +41,7 @@ pub(super) fn under_the_limit(run: &Run) {
     });
     for _ in 0..2 {
         process(run, &oracle, |cache| {
-            cache.large.clean();
+            cache.clean();
             cache.get(&key(0));
         });
     }
@@ -82,8 +82,8 @@ pub(super) fn overflow_of_the_living(run: &Run) {
     let cache = Cache::limited(run.world().process(), &oracle, 2 * BLOCK).expect("it opens");
     // What a dead process was writing is nobody's an hour later.
     cache.fs().sleep(std::time::Duration::from_secs(2 * 3600));
-    cache.large.clean();
-    let usage = cache.large.usage();
+    cache.clean();
+    let usage = cache.large().usage();
     assert!(usage.bytes() <= 2 * BLOCK && usage.temporary.entries == 0, "I13: {usage:?}");
     Cache::proves_usable(run.world(), &oracle, &[key(0)]);
 }

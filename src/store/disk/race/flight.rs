@@ -9,7 +9,8 @@ use crate::store::tiers::Tiers;
 use crate::sync::simulated::Clock;
 
 fn open(fs: &SimFs) -> Tiers<SimFs> {
-    Tiers::open_on(fs.clone(), Config::default().dir(dir()))
+    let config = Config { max_size: ROOMY_SHARD, ..Config::default() };
+    Tiers::open_on(fs.clone(), config.dir(dir()))
 }
 
 /// Asks for `key`; whoever makes it is alone at it.

@@ -20,7 +20,7 @@ fn is_free(world: &World) -> bool {
 
 #[test]
 fn sim_a_child_drops_its_parents_guard() {
-    let world = World::new(setup(), 1);
+    let world = World::new(files(), 1);
     let (cache, lock) = locked(&world);
     let guard = lock.try_lock_byte(BYTE).unwrap().expect("free");
     let (parent, child) = (cache.fs().pid(), cache.fs().fork());
@@ -38,7 +38,7 @@ fn sim_a_child_drops_its_parents_guard() {
 
 #[test]
 fn sim_a_child_publishes_and_cleans() {
-    let world = World::new(setup(), 1);
+    let world = World::new(files(), 1);
     let oracle = Oracle::default();
     let cache = Cache::limited(world.process(), &oracle, 8 * 4096).unwrap();
     cache.put(&key(0), &body(0)).unwrap();
@@ -50,7 +50,7 @@ fn sim_a_child_publishes_and_cleans() {
         cache.put(&key(n), &body(n)).unwrap();
         assert!(cache.get(&key(n)));
     }
-    assert!(cache.large.usage().bytes() <= 8 * 4096, "I13: the child cleans up");
+    assert!(cache.large().usage().bytes() <= 8 * 4096, "I13: the child cleans up");
     cache.fs().act_as(parent);
     cache.put(&key(20), &body(20)).unwrap();
     assert!(cache.get(&key(20)));

@@ -61,13 +61,13 @@ fn sim_publish_in_every_order() {
 
 #[test]
 fn sim_publish_where_rename_may_replace() {
-    let setup = Setup { links_for_rename: true, ..setup() };
+    let setup = Setup { links_for_rename: true, ..files() };
     explorer("publish by link").setup(setup).all(pair).holds();
 }
 
 #[test]
 fn sim_publish_with_one_process_id_for_all() {
-    let setup = Setup { same_process_id: true, ..setup() };
+    let setup = Setup { same_process_id: true, ..files() };
     explorer("publish in containers").setup(setup).all(pair).holds();
 }
 

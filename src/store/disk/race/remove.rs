@@ -27,7 +27,7 @@ fn remove(fs: &SimFs, at: &Handle, name: &str) {
 fn removes(run: &Run, oracle: &Oracle, parts: &'static [&'static str]) {
     let before = Cache::open(run.world().process(), oracle).expect("a new cache");
     before.put(&key(0), &body(0)).unwrap();
-    before.large.clean();
+    before.clean();
     let fs = run.world().process();
     fs.meddles();
     run.process_on(fs, move |fs| {
@@ -48,7 +48,7 @@ fn uses(cache: &Cache) {
     let _ = cache.put(&key(0), &body(1));
     cache.get(&key(0));
     let _ = cache.put(&key(1), &body(1));
-    cache.large.clean();
+    cache.clean();
 }
 
 pub(super) fn all_of_it(run: &Run) {
@@ -75,12 +75,20 @@ pub(super) fn the_records(run: &Run) {
     Cache::proves_usable(run.world(), &oracle, &[key(0), key(1)]);
 }
 
+pub(super) fn the_shards(run: &Run) {
+    let oracle = Oracle::default();
+    removes(run, &oracle, &["home", "cache", SPACE, "s"]);
+    process(run, &oracle, uses);
+    run.join();
+    Cache::proves_usable(run.world(), &oracle, &[key(0), key(1)]);
+}
+
 /// A process that had the cache open before it was removed and one that comes afterwards see each other's
 /// records.
 #[test]
 fn sim_removed_and_met_again() {
     let oracle = Oracle::default();
-    let world = World::new(setup(), 1);
+    let world = World::new(files(), 1);
     let old = Cache::open(world.process(), &oracle).unwrap();
     old.put(&key(0), &body(0)).unwrap();
     world.machine(|machine| machine.remove_tree(&dir()));

@@ -12,7 +12,7 @@ fn planted() -> Content {
 
 /// A world with a cache that has record 0, and a directory of somebody else's with a planted record.
 fn world(oracle: &Oracle) -> World {
-    let world = World::new(setup(), 1);
+    let world = World::new(files(), 1);
     let cache = Cache::open(world.process(), oracle).unwrap();
     cache.put(&key(0), &body(0)).unwrap();
     let text = key(0).to_string();
@@ -25,14 +25,14 @@ fn world(oracle: &Oracle) -> World {
 }
 
 /// Opens, looks up and publishes; whatever that comes to.
-fn use_it(world: &World, oracle: &Oracle) {
+pub(super) fn use_it(world: &World, oracle: &Oracle) {
     let before = world.machine(|machine| machine.paths("/other", |_| true));
     if let Ok(cache) = Cache::open(world.process(), oracle) {
         cache.get(&key(0));
         let _ = cache.put(&key(0), &body(1));
         cache.get(&key(0));
-        cache.large.clean();
-        let _ = cache.large.clear();
+        cache.clean();
+        let _ = cache.records.clear();
         let _ = cache.put(&key(0), &body(1));
     }
     let after = world.machine(|machine| machine.paths("/other", |_| true));
@@ -124,8 +124,8 @@ fn sim_what_cannot_be_written_is_read() {
         cache.fs().sleep(std::time::Duration::from_secs(7200));
         assert!(cache.get(&key(0)), "a record that can be read");
         assert!(cache.put(&key(1), &body(1)).is_err() && !cache.get(&key(1)));
-        assert!(cache.large.clear().is_err());
-        cache.large.clean();
+        assert!(cache.records.clear().is_err());
+        cache.clean();
         assert!(cache.get(&key(0)));
         assert_eq!(before, world.machine(|machine| machine.paths(&dir(), |_| true)));
     }

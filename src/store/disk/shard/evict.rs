@@ -28,6 +28,9 @@ use crate::store::failpoint::{self, Step};
 /// A fault that tests plant.
 const NO_LIMIT: Fault = Fault("nothing is ever evicted");
 
+/// A fault that tests plant.
+const DEAD_FIRST: Fault = Fault("an entry dies before it is found elsewhere");
+
 /// A segment of which nothing was used for so long goes, even if there is room.
 const UNUSED_HOURS: u32 = 14 * 24;
 
@@ -201,6 +204,9 @@ impl<F: MapFs> Turn<'_, F> {
         let Some(location) = fit(tail, candidate.location.length, room) else { return false };
         // What cannot be read is not carried, and no reason to stop.
         let Ok(bytes) = self.whole(held, candidate) else { return true };
+        if planted(DEAD_FIRST) {
+            writer.kill(candidate);
+        }
         self.write_behind(held, location, &bytes).is_ok()
             && writer.relocate(candidate, location).is_ok()
     }

@@ -18,6 +18,9 @@ use crate::sync::Arc;
 /// The name of the file that names the index.
 pub(super) const CURRENT: &str = "CURRENT";
 
+/// What was listed is gone already: it has been replaced.
+struct Moved;
+
 /// An open generation: its index is mapped for as long as this is held.
 pub(crate) struct Held<F: MapFs>(Arc<Generation<F>>);
 
@@ -97,7 +100,13 @@ impl<F: MapFs> Generations for Shard<F> {
         // Each time but the first, another writer named a newer one and removed the one we looked
         // for.
         for _ in 0..4 {
-            let Ok(current) = self.read_current() else { return self.newest() };
+            let Ok(current) = self.read_current() else {
+                match self.newest() {
+                    Ok(newest) => return newest,
+                    // Somebody else made it anew.
+                    Err(Moved) => continue,
+                }
+            };
             let held = self.held();
             if held.as_ref().is_some_and(|held| held.is_named_by(&current)) {
                 return held;
@@ -156,11 +165,18 @@ impl<F: MapFs> Shard<F> {
     }
 
     /// The newest index that there is, for lack of a `CURRENT` that can be read.
-    fn newest(&self) -> Option<Held<F>> {
-        let dir = self.open_folder().ok()?;
-        let survey = self.survey(&dir).ok()?;
-        let open = |generation: &u64| self.open_generation(*generation).ok();
-        survey.generations.iter().rev().find_map(open)
+    fn newest(&self) -> Result<Option<Held<F>>, Moved> {
+        let Ok(dir) = self.open_folder() else { return Ok(None) };
+        let Ok(survey) = self.survey(&dir) else { return Ok(None) };
+        let mut moved = Ok(None);
+        for generation in survey.generations.iter().rev() {
+            match self.open_generation(*generation) {
+                Ok(held) => return Ok(Some(held)),
+                Err(Reason::Absent) => moved = Err(Moved),
+                Err(_) => {}
+            }
+        }
+        moved
     }
 
     /// Opens the index that `current` names: `Absent` if its name is gone.

@@ -65,7 +65,7 @@ impl<F: MapFs> Turn<'_, F> {
         let lowest = lowest.unwrap_or(last.0 + 1).max(last.0.saturating_sub(REACH));
         let log2_slots = sizing.log2_for(packed.len() as u64);
         let base = SegmentId(lowest.saturating_sub(1));
-        self.replace(shard.open_folder()?, survey, log2_slots, base, |new| {
+        self.replace(Some(held), shard.open_folder()?, survey, log2_slots, base, |new| {
             for (fingerprint, location, recency) in packed {
                 // What does not go in is not found, as if it had been evicted.
                 let _ = new.insert(fingerprint, location, recency);

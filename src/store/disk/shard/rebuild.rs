@@ -31,6 +31,12 @@ const LOST: Fault = Fault("a new generation has none of the old one's entries");
 /// A fault that tests plant.
 const REUSED: Fault = Fault("the id of a segment that is gone is given again");
 
+/// A fault that tests plant.
+const STAYS: Fault = Fault("an old generation stays in use");
+
+/// A fault that tests plant.
+const UNSCANNED: Fault = Fault("segments are not looked at where there is no index");
+
 /// The longest segment: of one record, with room for its header and to bring its payload to a page.
 const MAX_SEGMENT: u64 = MAX_RECORD as u64 + 8192;
 
@@ -52,7 +58,7 @@ impl<F: MapFs> Turn<'_, F> {
             Append::Roll | Append::Rebuild => None,
         };
         let hour = shard.hour();
-        self.replace(shard.open_folder()?, &survey, log2_slots, base, |new| {
+        self.replace(Some(old), shard.open_folder()?, &survey, log2_slots, base, |new| {
             old.rebuild_into(new, hour, |_| !planted(LOST));
             new.set_tail(tail);
             new.set_last(SegmentId(next.0 - 1));
@@ -77,7 +83,7 @@ impl<F: MapFs> Turn<'_, F> {
             return self.rebuild(&old, log2_slots);
         }
         let (mut entries, mut last) = (Vec::new(), 0);
-        for (id, _) in &survey.segments {
+        for (id, _) in survey.segments.iter().filter(|_| !planted(UNSCANNED)) {
             match self.scan(&dir, *id) {
                 Ok(scanned) => {
                     entries.extend(scanned);
@@ -103,7 +109,7 @@ impl<F: MapFs> Turn<'_, F> {
         let lowest = latest.iter().map(|(_, location, _)| location.segment.0).min();
         let base = SegmentId(lowest.map_or(last, |lowest| lowest - 1));
         let log2_slots = shard.sizing.log2_for(latest.len() as u64);
-        self.replace(dir, &survey, log2_slots, base, |new| {
+        self.replace(None, dir, &survey, log2_slots, base, |new| {
             for (fingerprint, location, recency) in latest {
                 // What does not go in is not found, as if it had been evicted.
                 let _ = new.insert(fingerprint, location, recency);
@@ -120,7 +126,8 @@ impl<F: MapFs> Turn<'_, F> {
         let held = self.ready()?;
         let survey = self.survey(held.dir())?;
         let base = SegmentId(self.next_id(&held, &survey).0 - 1);
-        self.replace(shard.open_folder()?, &survey, shard.sizing.min_log2_slots, base, |_| {})?;
+        let dir = shard.open_folder()?;
+        self.replace(Some(&held), dir, &survey, shard.sizing.min_log2_slots, base, |_| {})?;
         failpoint::at(Step::Cleared);
         for (id, _) in survey.segments {
             self.remove_file(held.dir(), &id.to_string());
@@ -148,9 +155,10 @@ impl<F: MapFs> Turn<'_, F> {
         }
     }
 
-    /// Makes a generation, fills it, names it, and removes the older ones.
+    /// Makes a generation, fills it, names it, and removes the older ones, of which `old` is in use.
     pub(super) fn replace(
         &mut self,
+        old: Option<&Held<F>>,
         dir: F::Handle,
         survey: &Survey,
         log2_slots: u8,
@@ -187,9 +195,11 @@ impl<F: MapFs> Turn<'_, F> {
             Ok((index, map))
         })?;
         failpoint::at(Step::IndexNamed);
-        for old in &survey.generations {
-            if let Ok(old) = shard.open_generation(*old)
-                && let Some(writer) = old.writer()
+        for number in &survey.generations {
+            // The one in hand needs not be opened, which could fail: then those who hold it would go on with it.
+            let in_hand = old.filter(|old| old.header().generation == *number).cloned();
+            let older = in_hand.or_else(|| shard.open_generation(*number).ok());
+            if let Some(writer) = older.as_ref().and_then(Held::writer).filter(|_| !planted(STAYS))
             {
                 writer.retire();
             }

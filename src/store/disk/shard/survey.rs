@@ -35,24 +35,30 @@ impl<F: MapFs> Shard<F> {
         let fs = self.fs();
         let mut survey = Survey::default();
         for name in fs.list(dir).map_err(|error| reason(&error))? {
-            // It may have gone by now.
-            let Ok(stat) = fs.stat_at(dir, &name) else { continue };
-            if stat.kind != FileKind::File {
+            let stat = fs.stat_at(dir, &name);
+            if stat.as_ref().is_ok_and(|stat| stat.kind != FileKind::File) {
                 continue;
             }
+            let is_gone = stat.as_ref().is_err_and(|error| reason(error) == Reason::Absent);
+            let stat = stat.ok();
+            let allocated = stat.map_or(0, |stat| stat.allocated);
             match Name::parse(&name) {
                 Some(Name::Temporary) => {
-                    let made_s = u64::try_from(stat.modified_ns / 1_000_000_000).unwrap_or(0);
+                    let made_s = stat.map(|stat| stat.modified_ns / 1_000_000_000);
+                    let made_s = made_s.map_or(u64::MAX, |s| u64::try_from(s).unwrap_or(0));
                     if fs.unix_seconds().saturating_sub(made_s) > ORPHAN_S {
                         survey.orphans.push(name);
                     }
                     continue;
                 }
-                Some(Name::Segment(id)) => survey.segments.push((id, stat.allocated)),
+                // Of which nothing else is known: one that was overlooked would stay in use beside the next, and
+                // one that has gone by now has been replaced.
                 Some(Name::Index(generation)) => survey.generations.push(generation),
+                _ if is_gone => continue,
+                Some(Name::Segment(id)) => survey.segments.push((id, allocated)),
                 None => {}
             }
-            survey.occupied += stat.allocated;
+            survey.occupied += allocated;
         }
         survey.segments.sort_unstable();
         survey.generations.sort_unstable();

@@ -99,7 +99,7 @@ impl<F: MapFs> Shard<F> {
                     return if moved { Err(Unwritten::Moved) } else { Ok(turn) };
                 }
             }
-            if began.elapsed() >= PATIENCE {
+            if sync::now().duration_since(began) >= PATIENCE {
                 return Err(Reason::Busy.into());
             }
             sync::sleep(pause);

@@ -9,6 +9,8 @@
 //! behind it, a later write without an earlier one, both names of a rename or neither. Where there are few
 //! combinations all are tried; where there are many, the corners and a sample by seed.
 
+use std::sync::Arc;
+
 use super::machine::{Content, DataChange, Machine, mix};
 
 const SECTOR: usize = 512;
@@ -23,11 +25,14 @@ pub(crate) type Fate = Vec<usize>;
 pub(crate) struct Images {
     /// If there are at most so many they are all looked at.
     pub(crate) all_below: usize,
-    /// Otherwise everything kept, everything dropped, and so many by seed;
+    /// Otherwise everything kept, everything dropped, and so many by seed, in half of which little is lost;
     pub(crate) sample: usize,
-    /// and those where all is kept, or all dropped, but one change, in each of its ways.
+    /// and those where all is kept, or all dropped, but one change, in each of its ways, for up to 64 of
+    /// them.
     pub(crate) corners: bool,
     pub(crate) seed: u64,
+    /// The power goes at so many steps, at even distances, and at so many of each recovery.
+    pub(crate) cuts: (usize, usize),
 }
 
 impl Machine {
@@ -49,7 +54,9 @@ impl Machine {
         }
         let length = options.len();
         let mut fates: Vec<Fate> = vec![vec![0; length], vec![1; length]];
-        for one in 0..if images.corners { length } else { 0 } {
+        // Of many changes, so many at even distances.
+        let stride = length.div_ceil(64).max(1);
+        for one in (0..if images.corners { length } else { 0 }).step_by(stride) {
             for choice in 0..options[one] {
                 for others in [0, 1] {
                     let mut fate = vec![others; length];
@@ -59,8 +66,15 @@ impl Machine {
             }
         }
         let mut random = images.seed;
-        for _ in 0..images.sample {
-            fates.push(options.iter().map(|n| (next(&mut random) % *n as u64) as usize).collect());
+        for n in 0..images.sample {
+            // Of a hundred words one or another is nearly always lost, and all is void: so every other time
+            // nearly everything is kept.
+            let most = if n % 2 == 0 { 1 } else { (length as u64).div_ceil(2).max(1) };
+            let mut choose = |n: &usize| {
+                let choice = (next(&mut random) % *n as u64) as usize;
+                if next(&mut random).is_multiple_of(most) { choice } else { 0 }
+            };
+            fates.push(options.iter().map(&mut choose).collect());
         }
         fates.sort();
         fates.dedup();
@@ -71,14 +85,18 @@ impl Machine {
     pub(crate) fn image(&self, fate: &Fate) -> Machine {
         let mut machine = self.rebooted();
         let mut choices = fate.iter().copied();
-        for node in machine.nodes.values_mut() {
+        for node in machine.nodes.values_mut().map(Arc::make_mut) {
             match &mut node.content {
                 Content::File { data, durable, pending } => {
+                    let mut sparse = false;
                     for change in pending.drain(..) {
-                        change.apply_torn(durable, choices.next().expect("a fate per change"));
+                        let choice = choices.next().expect("a fate per change");
+                        sparse |= matches!(change, DataChange::Length(_)) && choice == 2;
+                        change.apply_torn(Arc::make_mut(durable), choice);
                     }
                     data.clone_from(durable);
-                    node.allocated = (data.len() as u64).next_multiple_of(PAGE as u64);
+                    let length = if sparse { 0 } else { data.len() as u64 };
+                    node.allocated = length.next_multiple_of(PAGE as u64);
                 }
                 Content::Directory { names, durable, pending } => {
                     for change in pending.drain(..) {
@@ -117,7 +135,9 @@ impl Change<'_> {
     /// In how many ways it can fare.
     fn options(&self) -> usize {
         match self {
-            Change::Name | Change::Data(DataChange::Length(_)) => 2,
+            Change::Name | Change::Data(DataChange::Word { .. }) => 2,
+            // Kept, dropped, or kept without the blocks.
+            Change::Data(DataChange::Length(_)) => 3,
             // Kept, dropped, the length alone; then torn between sectors, and between pages.
             Change::Data(DataChange::Write { bytes, .. }) => match bytes.len() {
                 n if n <= SECTOR => 3,
@@ -132,7 +152,7 @@ impl DataChange {
     fn apply_torn(&self, data: &mut Vec<u8>, choice: usize) {
         let (offset, bytes) = match self {
             _ if choice == 1 => return,
-            DataChange::Length(_) => return self.apply(data),
+            DataChange::Length(_) | DataChange::Word { .. } => return self.apply(data),
             DataChange::Write { offset, bytes } => (*offset, bytes),
         };
         DataChange::Length(offset + bytes.len()).apply(data);

@@ -9,6 +9,7 @@
 //!       .kills(1, body)     a process dies before any one step,   under every order with one preemption
 //!       .stops(1, body)     a process stops there, and goes on when the others are done
 //!       .errors(0, body)    a step fails, in every way
+//!       .storm(n, body)     n schedules by seed, each with a death, a stop or an error somewhere
 //!       .crashes(.., body, recover)   the power goes after any step that writes, and again while `recover` runs
 //! ```
 //!
@@ -38,19 +39,33 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::str::FromStr;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::crash::{Fate, Images};
 use super::machine::{Machine, Setup, mix};
+use super::op::{Risk, Step};
 use super::schedule::{Priorities, Random, Replay, Schedule, Search, Strategy};
 use super::{Fault, FaultKind, Job, MOST_TASKS, Mutant, SimFs, TASK, Task, Tasks, Unwind, World};
+use crate::race;
 use crate::sync::{simulated, thread};
 
 /// The errors that a step may meet.
 pub(crate) const ERRORS: [Errno; 7] =
     [Errno::NOSPC, Errno::IO, Errno::INTR, Errno::DQUOT, Errno::MFILE, Errno::NOLCK, Errno::STALE];
+
+/// In which ways a step may fail.
+fn failures() -> Vec<FaultKind> {
+    let mut kinds: Vec<FaultKind> = ERRORS.into_iter().map(FaultKind::Error).collect();
+    kinds.extend([
+        FaultKind::ShortWrite,
+        FaultKind::LostReply(Errno::IO),
+        FaultKind::ErrorsFromHere(Errno::NOSPC),
+        FaultKind::ErrorsFromHere(Errno::IO),
+    ]);
+    kinds
+}
 
 /// No run of a process outside of its file system lasts so long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,10 +79,12 @@ pub(crate) fn depth() -> u32 {
 /// What to explore.
 pub(crate) struct Explorer {
     name: &'static str,
-    setup: Setup,
+    start: Machine,
     mutant: Option<Mutant>,
     faults: Vec<Fault>,
     most_runs: u64,
+    warm: bool,
+    thinned: usize,
 }
 
 /// What was explored.
@@ -109,6 +126,8 @@ pub(crate) struct Run {
     world: World,
     processes: RefCell<Vec<Process>>,
     driver: Option<RefCell<Driver>>,
+    /// The body's processes should have used the cache before it begins.
+    pub(crate) warm: bool,
     /// Without a driver: somebody kills the first process, at any time.
     killer: bool,
 }
@@ -121,20 +140,10 @@ struct Driver {
     faults: Vec<Fault>,
     pool: Pool,
     schedule: Schedule,
-    steps: Vec<u64>,
+    steps: Vec<Vec<Step>>,
 }
 
 impl Run {
-    /// Runs a body once on threads that nobody here controls: the machine's own, or shuttle's. Its first
-    /// process may be killed at any time, or not at all.
-    pub(crate) fn free(setup: Setup, killer: bool, body: impl Fn(&Run)) {
-        let world = World::new(setup, 1);
-        // Shuttle's threads are all one thread to the clock, so it must be nobody's who dies.
-        simulated::set(Some(Rc::new(world.process())));
-        body(&Run { world, processes: RefCell::default(), driver: None, killer });
-        simulated::set(None);
-    }
-
     pub(crate) fn world(&self) -> &World {
         &self.world
     }
@@ -158,8 +167,10 @@ impl Run {
             Some(driver) => driver.borrow_mut().run(&self.world, processes),
             None => {
                 let victim = processes.first().filter(|_| self.killer).map(|(fs, _)| fs.clone());
+                let fault = race::planted_here();
                 let start = |(fs, body): Process| {
                     thread::spawn(move || {
+                        race::plant(fault);
                         if !cfg!(shuttle) {
                             simulated::set(Some(Rc::new(fs.clone())));
                         }
@@ -201,12 +212,14 @@ impl Driver {
             wake_ns: 0,
             stopped: false,
             finished: false,
-            steps: 0,
+            steps: Vec::new(),
         });
         let tasks = tasks.collect();
+        let fault = race::planted_here();
         let unstarted = processes.into_iter().enumerate().map(|(task, (fs, body))| {
             let (world, worker) = (world.clone(), self.pool.worker(task));
             let job: Job = Box::new(move || {
+                race::plant(fault);
                 TASK.set(Some(task));
                 simulated::set(Some(Rc::new(fs.clone())));
                 let outcome = outcome(|| body(fs));
@@ -229,8 +242,9 @@ impl Driver {
         let tasks = world.run(tasks, PATIENCE);
         self.strategy = tasks.strategy;
         self.schedule = tasks.schedule;
-        self.steps = tasks.tasks.iter().map(|task| task.steps).collect();
-        if tasks.abandoned {
+        let abandoned = tasks.abandoned;
+        self.steps = tasks.tasks.into_iter().map(|task| task.steps).collect();
+        if abandoned {
             resume_unwind(Box::new(Unwind::Abandoned));
         }
     }
@@ -304,7 +318,7 @@ struct Ended<T> {
     value: Result<Option<T>, String>,
     strategy: Option<Strategy>,
     schedule: Schedule,
-    steps: Vec<u64>,
+    steps: Vec<Vec<Step>>,
     snapshots: Vec<Machine>,
     log: Vec<String>,
 }
@@ -320,11 +334,41 @@ impl Explorer {
     /// An exploration of this name, on a machine as [`Setup::default`] has it.
     pub(crate) fn new(name: &'static str) -> Self {
         let most_runs = 20_000 * 10u64.pow(depth() - 1);
-        Explorer { name, setup: Setup::default(), mutant: None, faults: Vec::new(), most_runs }
+        let start = World::new(Setup::default(), 1).machine(|machine| machine.clone());
+        Explorer {
+            name,
+            start,
+            mutant: None,
+            faults: Vec::new(),
+            most_runs,
+            warm: false,
+            thinned: 1,
+        }
     }
 
-    pub(crate) fn setup(self, setup: Setup) -> Self {
-        Explorer { setup, ..self }
+    pub(crate) fn setup(mut self, setup: Setup) -> Self {
+        self.start.setup = setup;
+        self
+    }
+
+    /// What has happened before every run.
+    pub(crate) fn after(self, prepare: impl FnOnce(&World)) -> Self {
+        let world = World::of(self.start);
+        simulated::set(Some(Rc::new(world.process())));
+        prepare(&world);
+        simulated::set(None);
+        let start = world.machine(|machine| machine.clone());
+        Explorer { start, ..self }
+    }
+
+    /// Bodies are told that their processes should have used the cache before the run begins.
+    pub(crate) fn warmed(self) -> Self {
+        Explorer { warm: true, ..self }
+    }
+
+    /// Of all that can go wrong at a step, every so manieth: each step has its turn, and each error.
+    pub(crate) fn thinned(self, stride: usize) -> Self {
+        Explorer { thinned: if depth() > 1 { 1 } else { stride }, ..self }
     }
 
     /// With a wrong turn in every run.
@@ -341,6 +385,17 @@ impl Explorer {
     /// No search tries more schedules than this, times ten for every level of depth.
     pub(crate) fn most_runs(self, runs: u64) -> Self {
         Explorer { most_runs: runs * 10u64.pow(depth() - 1), ..self }
+    }
+
+    /// Runs a body once on threads that nobody here controls: the machine's own, or shuttle's. Its first
+    /// process may be killed at any time, or not at all.
+    pub(crate) fn free(self, killer: bool, body: impl Fn(&Run)) {
+        let (world, warm) = (World::of(self.start), self.warm);
+        world.set_mutant(self.mutant);
+        // Shuttle's threads are all one thread to the clock, so it must be nobody's who dies.
+        simulated::set(Some(Rc::new(world.process())));
+        body(&Run { world, processes: RefCell::default(), driver: None, warm, killer });
+        simulated::set(None);
     }
 
     /// Every order of steps, up to steps that commute.
@@ -361,7 +416,25 @@ impl Explorer {
         self.explore(
             || {
                 let mut report = Report { complete: true, ..Report::default() };
-                self.search(bounded(preemptions), &self.faults, &body, &mut report)?;
+                self.search(
+                    Search::bounded(deepened(preemptions)),
+                    &self.faults,
+                    &body,
+                    &mut report,
+                )?;
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
+    }
+
+    /// Every order of steps, whether it can matter or not: to compare the others with.
+    pub(crate) fn brute<T>(&self, body: impl Fn(&Run) -> T) -> Explored {
+        self.explore(
+            || {
+                let mut report = Report { complete: true, ..Report::default() };
+                self.search(Search::brute(), &self.faults, &body, &mut report)?;
                 Ok(report)
             },
             &body,
@@ -376,8 +449,8 @@ impl Explorer {
             || {
                 let mut report = Report::default();
                 let pool = Pool::new();
-                let natural = self.natural(&pool, &body)?;
-                let steps = natural.iter().sum::<u64>() as usize;
+                let (natural, _) = self.natural(&pool, &body)?;
+                let steps = total(&natural) as usize;
                 for seed in 0..runs * 10u64.pow(depth() - 1) {
                     let strategy: Strategy = match seed % 2 {
                         0 => Strategy::Random(Random(mix(seed))),
@@ -406,14 +479,47 @@ impl Explorer {
     /// One step fails: each process, each step, with each of [`ERRORS`], with half of a write done, with a
     /// success that is told as a failure, and with a disk that fills up or breaks for good.
     pub(crate) fn errors<T>(&self, preemptions: u32, body: impl Fn(&Run) -> T) -> Explored {
-        let mut kinds: Vec<FaultKind> = ERRORS.into_iter().map(FaultKind::Error).collect();
-        kinds.extend([
-            FaultKind::ShortWrite,
-            FaultKind::LostReply(Errno::IO),
-            FaultKind::ErrorsFromHere(Errno::NOSPC),
-            FaultKind::ErrorsFromHere(Errno::IO),
-        ]);
-        self.faulty(preemptions, &kinds, body)
+        self.faulty(preemptions, &failures(), body)
+    }
+
+    /// So many schedules by seed, as [`random`](Self::random) has them, each with something that goes wrong
+    /// at some step of some process: it dies, stops or meets an error.
+    pub(crate) fn storm<T>(&self, runs: u64, body: impl Fn(&Run) -> T) -> Explored {
+        self.explore(
+            || {
+                let mut report = Report::default();
+                let pool = Pool::new();
+                let (natural, _) = self.natural(&pool, &body)?;
+                let steps = total(&natural) as usize;
+                let places = |kind: FaultKind| -> Vec<Fault> {
+                    let of = |(task, steps): (usize, &Vec<Step>)| {
+                        let steps = (0..).zip(steps.clone());
+                        let concerned = steps.filter(move |(_, step)| kind.concerns(*step));
+                        concerned.map(move |(at, _)| Fault { task, at, kind })
+                    };
+                    natural.iter().enumerate().flat_map(of).collect()
+                };
+                // A third of each.
+                let kinds = [vec![FaultKind::Kill], vec![FaultKind::Stop], failures()];
+                let kinds = kinds.map(|kinds| kinds.into_iter().map(places).collect::<Vec<_>>());
+                for seed in 0..runs * 10u64.pow(depth() - 1) {
+                    let below = |n: usize, salt: u64| (mix(mix(seed) ^ salt) % n as u64) as usize;
+                    let kinds = &kinds[below(kinds.len(), 1)];
+                    let places = &kinds[below(kinds.len(), 2)];
+                    let fault = places[below(places.len(), 3)];
+                    let faults = [&self.faults[..], &[fault]].concat();
+                    report.places += 1;
+                    let strategy: Strategy = match seed % 2 {
+                        0 => Strategy::Random(Random(mix(seed))),
+                        _ => Strategy::Priorities(Priorities::new(mix(seed), 4, steps)),
+                    };
+                    self.run(&pool, strategy, &faults, &body, &mut report)?;
+                }
+                Ok(report)
+            },
+            &body,
+            None::<&fn(&World, &T)>,
+        )
     }
 
     fn faulty<T>(
@@ -425,14 +531,20 @@ impl Explorer {
         self.explore(
             || {
                 let mut report = Report { complete: true, ..Report::default() };
-                let natural = self.natural(&Pool::new(), &body)?;
+                let (natural, search) = self.natural(&Pool::new(), &body)?;
+                let mut possible = 0;
                 for (task, steps) in natural.iter().enumerate() {
-                    for at in 0..*steps {
-                        for &kind in kinds {
+                    for (at, step) in (0..).zip(steps) {
+                        for &kind in kinds.iter().filter(|kind| kind.concerns(*step)) {
+                            possible += 1;
+                            if possible % self.thinned != 0 {
+                                continue;
+                            }
                             report.places += 1;
                             let mut faults = self.faults.clone();
                             faults.push(Fault { task, at, kind });
-                            self.search(bounded(preemptions), &faults, &body, &mut report)?;
+                            let search = search.anew(deepened(preemptions));
+                            self.search(search, &faults, &body, &mut report)?;
                         }
                     }
                 }
@@ -458,6 +570,7 @@ impl Explorer {
         let images = Images {
             all_below: images.all_below * tenfold,
             sample: images.sample * tenfold,
+            cuts: (images.cuts.0 * tenfold, images.cuts.1 * tenfold),
             ..images
         };
         let again_images = Images { all_below: 4, sample: 2, corners: false, ..images };
@@ -475,13 +588,13 @@ impl Explorer {
                     let mut recipe = Recipe { faults: self.faults.clone(), ..Recipe::default() };
                     recipe.schedule = ended.schedule;
                     report.runs += 1;
-                    report.steps += ended.steps.iter().sum::<u64>();
+                    report.steps += total(&ended.steps);
                     let value = match ended.value {
                         Ok(Some(value)) => value,
                         Ok(None) => continue,
                         Err(message) => return Err(Failed { message, recipe }),
                     };
-                    for (at, machine) in ended.snapshots.iter().enumerate() {
+                    for (at, machine) in spread(&ended.snapshots, images.cuts.0, order) {
                         report.places += 1;
                         for (n, fate) in machine.fates(images).into_iter().enumerate() {
                             // The first two are everything kept and everything dropped.
@@ -491,7 +604,8 @@ impl Explorer {
                                 .recover(&machine.image(&fate), &value, &recover, again)
                                 .map_err(|message| Failed { message, recipe: recipe.clone() })?;
                             report.images += 1;
-                            for (at, machine) in snapshots.iter().enumerate() {
+                            let first = (at + n) as u64;
+                            for (at, machine) in spread(&snapshots, images.cuts.1, first) {
                                 for fate in machine.fates(again_images) {
                                     recipe.cuts.truncate(1);
                                     recipe.cuts.push((at, fate.clone()));
@@ -536,26 +650,36 @@ impl Explorer {
         Ok(taken)
     }
 
-    /// How many steps each process takes, at most, in the first few orders with one preemption.
-    fn natural<T>(&self, pool: &Pool, body: &impl Fn(&Run) -> T) -> Result<Vec<u64>, Failed> {
+    /// The steps that each process takes, at most, in the first few orders with one preemption, and what
+    /// can go wrong with them.
+    fn natural<T>(
+        &self,
+        pool: &Pool,
+        body: &impl Fn(&Run) -> T,
+    ) -> Result<(Vec<Vec<Step>>, Search), Failed> {
         let mut search = Search::bounded(1);
-        let mut most: Vec<u64> = Vec::new();
+        let mut most: Vec<Vec<Step>> = Vec::new();
         for _ in 0..100 {
             let strategy = Strategy::Search(search);
             let ended = self.once(pool, strategy, &self.faults, Record::default(), body);
             if let Err(message) = ended.value {
                 return Err(Failed::of(message, &self.faults, ended.schedule));
             }
-            most.resize(ended.steps.len(), 0);
+            most.resize(ended.steps.len(), Vec::new());
             for (most, steps) in most.iter_mut().zip(ended.steps) {
-                *most = steps.max(*most);
+                let nothing = Step { risk: Risk::Memory, seen: false };
+                most.resize(steps.len().max(most.len()), nothing);
+                for (most, step) in most.iter_mut().zip(steps) {
+                    most.risk = most.risk.max(step.risk);
+                    most.seen |= step.seen;
+                }
             }
             search = ended.strategy.and_then(Strategy::into_search).expect("it was one");
             if !search.advance() {
                 break;
             }
         }
-        Ok(most)
+        Ok((most, search))
     }
 
     fn search<T>(
@@ -586,7 +710,7 @@ impl Explorer {
         report: &mut Report,
     ) -> Result<Option<Strategy>, Failed> {
         let ended = self.once(pool, strategy, faults, Record::default(), body);
-        report.steps += ended.steps.iter().sum::<u64>();
+        report.steps += total(&ended.steps);
         match ended.value {
             Ok(Some(_)) => report.runs += 1,
             Ok(None) => report.pruned += 1,
@@ -604,7 +728,7 @@ impl Explorer {
         record: Record,
         body: &impl Fn(&Run) -> T,
     ) -> Ended<T> {
-        let world = World::new(self.setup.clone(), 1);
+        let world = World::of(self.start.clone());
         world.set_mutant(self.mutant);
         {
             let mut state = world.state();
@@ -623,6 +747,7 @@ impl Explorer {
             world,
             processes: RefCell::default(),
             driver: Some(RefCell::new(driver)),
+            warm: self.warm,
             killer: false,
         };
         let value = outcome(|| body(&run));
@@ -654,6 +779,7 @@ impl Explorer {
         body: &impl Fn(&Run) -> T,
         recover: Option<&R>,
     ) -> Explored {
+        let began = Instant::now();
         let result = match std::env::var("CACHELIFT_SIM_REPLAY") {
             Ok(recipe) => {
                 let recipe: Recipe = recipe.parse().expect("as a failure printed it");
@@ -665,7 +791,7 @@ impl Explorer {
                 Box::new(self.replay(recipe, message, body, recover))
             }),
         };
-        Explored { name: self.name, result }
+        Explored { name: self.name, took: began.elapsed(), result }
     }
 
     /// Runs what a failure of this exploration printed: the same failure, if there is a run at all.
@@ -714,9 +840,20 @@ impl Explorer {
     }
 }
 
-/// A search with as many preemptions, and one more for every level of depth.
-fn bounded(preemptions: u32) -> Search {
-    Search::bounded(preemptions + depth() - 1)
+/// At most `most` of these, at even distances from a place that depends on `first`, and the last one.
+fn spread<T>(all: &[T], most: usize, first: u64) -> impl Iterator<Item = (usize, &T)> {
+    let stride = all.len().div_ceil(most.max(1)).max(1);
+    let (first, last) = (first as usize % stride, all.len().saturating_sub(1));
+    all.iter().enumerate().filter(move |(n, _)| *n % stride == first || *n == last)
+}
+
+fn total(steps: &[Vec<Step>]) -> u64 {
+    steps.iter().map(|steps| steps.len() as u64).sum()
+}
+
+/// As many preemptions, and one more for every level of depth.
+fn deepened(preemptions: u32) -> u32 {
+    preemptions + depth() - 1
 }
 
 struct Failed {
@@ -734,6 +871,7 @@ impl Failed {
 #[must_use]
 pub(crate) struct Explored {
     name: &'static str,
+    took: Duration,
     result: Result<Report, Box<Failure>>,
 }
 
@@ -745,9 +883,9 @@ impl Explored {
     /// If one did not, with all that is needed to see it again; and if there was one run only, which would
     /// prove nothing.
     pub(crate) fn holds(self) -> Report {
-        let name = self.name;
+        let (name, took) = (self.name, self.took);
         let report = self.report();
-        println!("{name}: {report}");
+        println!("{name}: {report}, {took:.2?}");
         let replay = std::env::var_os("CACHELIFT_SIM_REPLAY").is_some();
         assert!(report.runs + report.images > 1 || replay, "{name}: one run proves nothing");
         report

@@ -11,9 +11,10 @@
 //! Everything is numbered per process (inodes, descriptions, random bytes), so that steps of two
 //! processes that touch nothing in common give the same machine in either order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component, Path};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
@@ -30,8 +31,9 @@ type Description = u64;
 /// A change of a file's bytes that a power cut may lose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DataChange {
-    Write { offset: usize, bytes: Vec<u8> },
+    Write { offset: usize, bytes: Arc<[u8]> },
     Length(usize),
+    Word { at: usize, value: u64 },
 }
 
 /// A change of one name that a power cut may lose.
@@ -43,9 +45,10 @@ pub(crate) struct NameChange {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
+    /// The bytes as they are, as a power cut that keeps nothing would leave them, and what lies between.
     File {
-        data: Vec<u8>,
-        durable: Vec<u8>,
+        data: Arc<Vec<u8>>,
+        durable: Arc<Vec<u8>>,
         pending: Vec<DataChange>,
     },
     Directory {
@@ -71,6 +74,12 @@ pub(crate) struct Node {
     byte_locks: BTreeMap<u64, Description>,
     /// It had a name that promises its bytes never change.
     pub(crate) published: bool,
+    /// Ranges of its bytes that must never change.
+    protected: Vec<(u64, u64)>,
+    /// Somebody mapped it to write.
+    mapped_to_write: bool,
+    /// The last name it was given, and where.
+    name: Option<(Ino, String)>,
     /// Somebody took a lock on it.
     pub(crate) locked_once: bool,
 }
@@ -90,6 +99,8 @@ pub(crate) struct Process {
     pub(crate) alive: bool,
     pub(crate) user: u32,
     files: BTreeMap<Fd, Description>,
+    /// What it has mapped, and how often.
+    maps: BTreeMap<Ino, u32>,
     next_fd: Fd,
     next_node: u64,
     next_description: u64,
@@ -97,6 +108,8 @@ pub(crate) struct Process {
     /// Steps taken, and those of them that write.
     pub(crate) steps: u64,
     pub(crate) writes: u64,
+    /// Those that ask the kernel.
+    pub(crate) calls: u64,
     /// Steps that a fault struck.
     pub(crate) struck: u64,
     /// It is a user's hand: lock files mean nothing to it.
@@ -113,6 +126,15 @@ pub(crate) enum Failed {
     Violation(Violation),
 }
 
+impl std::fmt::Debug for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failed::Error(error) => error.fmt(f),
+            Failed::Violation(violation) => violation.fmt(f),
+        }
+    }
+}
+
 impl From<Errno> for Failed {
     fn from(errno: Errno) -> Self {
         Failed::Error(errno.into())
@@ -123,6 +145,24 @@ type Outcome<T> = Result<T, Failed>;
 
 fn violation<T>(text: String) -> Outcome<T> {
     Err(Failed::Violation(Violation(text)))
+}
+
+/// A store to a word of a mapped file, about to be made.
+pub(crate) struct WordStore<'a> {
+    /// The last name that the file was given.
+    pub(crate) name: &'a str,
+    pub(crate) at: usize,
+    pub(crate) old: u64,
+    pub(crate) new: u64,
+    /// The other words of the file.
+    pub(crate) load: &'a dyn Fn(usize) -> u64,
+}
+
+/// Bytes of another file in the same directory that must not change once a word is stored.
+pub(crate) struct Publishes {
+    pub(crate) file: String,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
 }
 
 /// Settings that tests change.
@@ -141,6 +181,12 @@ pub(crate) struct Setup {
     pub(crate) same_process_id: bool,
     /// Names of files whose bytes must never change again.
     pub(crate) published: fn(&str) -> bool,
+    /// Names that are given once and never again.
+    pub(crate) once: fn(&str) -> bool,
+    /// What may be stored to a word of a mapped file, and what that publishes.
+    pub(crate) words: fn(&WordStore<'_>) -> Result<Option<Publishes>, String>,
+    /// So many words at the beginning of a mapped file never change: to load one is no step.
+    pub(crate) fixed_words: usize,
     /// Look for broken promises.
     pub(crate) watch: bool,
 }
@@ -150,11 +196,14 @@ impl Default for Setup {
         Setup {
             capacity: None,
             open_files: 1024,
-            class: FsClass::CopyOnWrite,
+            class: FsClass::Mappable,
             links_for_rename: false,
             read_only: false,
             same_process_id: false,
             published: |_| false,
+            once: |_| false,
+            words: |_| Ok(None),
+            fixed_words: 0,
             watch: true,
         }
     }
@@ -162,7 +211,8 @@ impl Default for Setup {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    pub(crate) nodes: BTreeMap<Ino, Node>,
+    /// Shared with the copies of the machine that have the same.
+    pub(crate) nodes: BTreeMap<Ino, Arc<Node>>,
     open: BTreeMap<Description, Open>,
     processes: BTreeMap<Pid, Process>,
     pub(crate) clock_ns: i128,
@@ -171,6 +221,8 @@ pub(crate) struct Machine {
     seed: u64,
     /// A user removed files by hand: a lock file may have been replaced under its holder.
     meddled: bool,
+    /// Names, by directory, that are given once in a boot, and were.
+    given: BTreeSet<(Ino, String)>,
 }
 
 impl Machine {
@@ -185,9 +237,10 @@ impl Machine {
             setup,
             seed,
             meddled: false,
+            given: BTreeSet::new(),
         };
         let root = Node { links: 1, ..machine.node(Content::directory(), 0, 0o755) };
-        machine.nodes.insert(ROOT, root);
+        machine.nodes.insert(ROOT, Arc::new(root));
         machine.start_as(NOBODY, 0);
         machine
     }
@@ -202,19 +255,22 @@ impl Machine {
             clock_ns: self.clock_ns + 60_000_000_000,
             boot: self.boot + 1,
             setup: self.setup.clone(),
-            ..*self
+            given: BTreeSet::new(),
+            seed: self.seed,
+            meddled: self.meddled,
         };
         machine.start_as(NOBODY, 0);
-        for node in machine.nodes.values_mut() {
+        for node in machine.nodes.values_mut().map(Arc::make_mut) {
             node.lock = None;
             node.byte_locks.clear();
+            node.protected.clear();
         }
         machine
     }
 
     /// Counts links anew, after names were changed behind its back.
     pub(super) fn count_links(&mut self) {
-        for node in self.nodes.values_mut() {
+        for node in self.nodes.values_mut().map(Arc::make_mut) {
             (node.links, node.published) = (0, false);
         }
         let named: Vec<(String, Ino)> = self
@@ -248,12 +304,14 @@ impl Machine {
             alive: true,
             user,
             files: BTreeMap::new(),
+            maps: BTreeMap::new(),
             next_fd: 3,
             next_node: 0,
             next_description: 0,
             random,
             steps: 0,
             writes: 0,
+            calls: 0,
             struck: 0,
             meddles: false,
         };
@@ -263,13 +321,13 @@ impl Machine {
     /// Forks: the child has its own table of the same open files.
     pub(crate) fn fork(&mut self, parent: Pid) -> Pid {
         let child = self.start(self.process(parent).user);
-        let files = self.process(parent).files.clone();
+        let (files, maps) = (self.process(parent).files.clone(), self.process(parent).maps.clone());
         for description in files.values() {
             self.open.get_mut(description).expect("open").holders += 1;
         }
         let next_fd = self.process(parent).next_fd;
         let process = self.process_mut(child);
-        process.files = files;
+        (process.files, process.maps) = (files, maps);
         process.next_fd = next_fd;
         child
     }
@@ -277,6 +335,7 @@ impl Machine {
     /// Kills a process: the kernel closes everything it had open.
     pub(crate) fn kill(&mut self, pid: Pid) {
         self.process_mut(pid).alive = false;
+        self.process_mut(pid).maps.clear();
         let files: Vec<Fd> = self.process(pid).files.keys().copied().collect();
         for fd in files {
             self.close(pid, fd);
@@ -381,8 +440,10 @@ impl Machine {
                 match self.nodes[&inode].content {
                     Content::Directory { .. } => return Err(Errno::PERM.into()),
                     _ if self.entry(to_dir, to).is_some() => return Err(Errno::EXIST.into()),
-                    _ => self.set_name(to_dir, to, Some(inode)),
+                    _ => {}
                 }
+                self.gives_once(to_dir, to)?;
+                self.set_name(to_dir, to, Some(inode));
                 Ok(Reply::Done)
             }
             Op::Unlink { at, name } => {
@@ -438,6 +499,24 @@ impl Machine {
             Op::Close(fd) => {
                 self.close(pid, *fd);
                 Ok(Reply::Done)
+            }
+            Op::Map { file, length, write } => self.map(pid, *file, *length, *write),
+            Op::Load { inode, at } => Ok(Reply::Word(self.word(*inode, *at)?)),
+            Op::Store { inode, at, value } => {
+                self.store(*inode, *at, *value)?;
+                Ok(Reply::Done)
+            }
+            Op::Exchange { inode, at, current, new } => {
+                let same = self.word(*inode, *at)? == *current;
+                if same {
+                    self.store(*inode, *at, *new)?;
+                }
+                Ok(Reply::Said(same))
+            }
+            Op::Add { inode, at, n } => {
+                let word = self.word(*inode, *at)?;
+                self.store(*inode, *at, word.wrapping_add(*n))?;
+                Ok(Reply::Word(word))
             }
             // The scheduler lets the time pass.
             Op::Sleep(_) | Op::Witness { .. } => Ok(Reply::Done),
@@ -502,16 +581,19 @@ impl Machine {
                 }
             }
             Op::Stat(fd) => {
-                list.extend([(Object::Data(inode(fd)), false), (Object::Meta(inode(fd)), false)]);
+                list.extend([(Object::Length(inode(fd)), false), (Object::Meta(inode(fd)), false)]);
             }
             Op::StatAt { at, name } => {
                 if let Some(found) = self.looked_up(inode(at), name, &mut list) {
-                    list.extend([(Object::Data(found), false), (Object::Meta(found), false)]);
+                    list.extend([(Object::Length(found), false), (Object::Meta(found), false)]);
                 }
             }
             Op::Read { file, .. } => list.push((Object::Data(inode(file)), false)),
             Op::Write { file, .. } | Op::Allocate { file, .. } => {
-                list.push((Object::Data(inode(file)), true));
+                list.extend([
+                    (Object::Data(inode(file)), true),
+                    (Object::Length(inode(file)), true),
+                ]);
                 if spaced {
                     list.push((Object::Space, true));
                 }
@@ -559,6 +641,11 @@ impl Machine {
                     list.push((Object::Space, true));
                 }
             }
+            Op::Map { file, .. } => list.push((Object::Length(inode(file)), false)),
+            Op::Load { inode, at } => list.push((Object::Word(*inode, *at as u64), false)),
+            Op::Store { inode, at, .. }
+            | Op::Exchange { inode, at, .. }
+            | Op::Add { inode, at, .. } => list.push((Object::Word(*inode, *at as u64), true)),
             Op::Sleep(_) => list.push((Object::Clock, true)),
             Op::Witness { what, change } => list.push((Object::Witness(*what), *change)),
         }
@@ -663,7 +750,7 @@ impl Machine {
             return Err(Errno::BADF.into());
         }
         self.is_trusted(pid, inode, "write to")?;
-        self.keeps_published_bytes(inode, "written in place")?;
+        self.keeps_published_bytes(inode, offset, offset + bytes.len() as u64)?;
         let room = self.room(inode).saturating_sub(offset);
         let fits = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         let now = self.clock_ns;
@@ -672,8 +759,8 @@ impl Machine {
             return Err(Errno::INVAL.into());
         };
         let start = usize::try_from(offset).expect("small files");
-        let change = DataChange::Write { offset: start, bytes: bytes[..fits].to_vec() };
-        change.apply(data);
+        let change = DataChange::Write { offset: start, bytes: bytes[..fits].into() };
+        change.apply(Arc::make_mut(data));
         pending.push(change);
         node.allocated = node.allocated.max((offset + fits as u64).next_multiple_of(BLOCK));
         (node.modified_ns, node.changed_ns) = (now, now);
@@ -696,7 +783,7 @@ impl Machine {
         let end = usize::try_from(offset + length).expect("small files");
         if end > data.len() {
             pending.push(DataChange::Length(end));
-            data.resize(end, 0);
+            Arc::make_mut(data).resize(end, 0);
         }
         node.allocated = node.allocated.max((offset + length).next_multiple_of(BLOCK));
         Ok(Reply::Done)
@@ -762,6 +849,7 @@ impl Machine {
             }
             self.keeps_lock_files(pid, to.0, to.1, old)?;
         }
+        self.gives_once(to.0, to.1)?;
         self.set_name(to.0, to.1, Some(inode));
         self.set_name(from.0, from.1, None);
         Ok(Reply::Done)
@@ -816,6 +904,75 @@ impl Machine {
         Ok(Reply::Done)
     }
 
+    // Mappings.
+
+    fn map(&mut self, pid: Pid, fd: Fd, length: u64, write: bool) -> Outcome<Reply> {
+        let open = self.usable(pid, fd)?;
+        let inode = open.inode;
+        if write && !open.writes {
+            return Err(Errno::ACCESS.into());
+        }
+        self.is_trusted(pid, inode, "map")?;
+        if length == 0 || !length.is_multiple_of(8) {
+            return Err(Errno::INVAL.into());
+        }
+        self.node_mut(inode).mapped_to_write |= write;
+        *self.process_mut(pid).maps.entry(inode).or_default() += 1;
+        Ok(Reply::Mapped(inode))
+    }
+
+    pub(crate) fn unmap(&mut self, pid: Pid, inode: Ino) {
+        let maps = &mut self.process_mut(pid).maps;
+        if let Some(count) = maps.get_mut(&inode) {
+            *count -= 1;
+            maps.retain(|_, count| *count > 0);
+        }
+    }
+
+    /// Whether loading this word is a step, because somebody may change it.
+    pub(crate) fn load_is_seen(&self, inode: Ino, at: usize) -> bool {
+        at >= self.setup.fixed_words && self.nodes[&inode].mapped_to_write
+    }
+
+    pub(crate) fn word(&self, inode: Ino, at: usize) -> Outcome<u64> {
+        let Content::File { data, .. } = &self.nodes[&inode].content else {
+            unreachable!("only files are mapped")
+        };
+        match data.get(at * 8..at * 8 + 8) {
+            Some(word) => Ok(u64::from_le_bytes(word.try_into().expect("eight bytes"))),
+            None => violation(format!("I12: SIGBUS, word {at} is beyond the end of its file")),
+        }
+    }
+
+    fn store(&mut self, inode: Ino, at: usize, value: u64) -> Outcome<()> {
+        let old = self.word(inode, at)?;
+        let node = &self.nodes[&inode];
+        if (at as u64 * 8) >= node.allocated && self.setup.watch {
+            return violation(format!("I12: SIGBUS, word {at} is in a page without blocks"));
+        }
+        if let (Some((directory, name)), true) = (&node.name, self.setup.watch) {
+            let load = |at| self.word(inode, at).unwrap_or(0);
+            let store = WordStore { name, at, old, new: value, load: &load };
+            let directory = *directory;
+            match (self.setup.words)(&store) {
+                Err(text) => return violation(text),
+                Ok(Some(Publishes { file, from, to })) => {
+                    if let Some(inode) = self.entry(directory, &file) {
+                        self.node_mut(inode).protected.push((from, to));
+                    }
+                }
+                Ok(None) => {}
+            }
+        }
+        let Content::File { data, pending, .. } = &mut self.node_mut(inode).content else {
+            unreachable!("only files are mapped")
+        };
+        let change = DataChange::Word { at, value };
+        change.apply(Arc::make_mut(data));
+        pending.push(change);
+        Ok(())
+    }
+
     // Names.
 
     pub(crate) fn names(&self, directory: Ino) -> &BTreeMap<String, Ino> {
@@ -863,6 +1020,9 @@ impl Machine {
                 node.links = node.links.strict_add_signed(links);
                 node.changed_ns = now;
                 node.published |= published && links > 0;
+                if links > 0 {
+                    node.name = Some((directory, name.into()));
+                }
             }
         }
     }
@@ -901,7 +1061,7 @@ impl Machine {
         let (next, user) = (process.next_node, process.user);
         let inode = (u64::from(pid) + 1) << 32 | self.boot << 24 | next;
         let node = self.node(content, user, mode);
-        self.nodes.insert(inode, node);
+        self.nodes.insert(inode, Arc::new(node));
         self.set_name(directory, name, Some(inode));
         inode
     }
@@ -978,9 +1138,23 @@ impl Machine {
         Ok(())
     }
 
-    fn keeps_published_bytes(&self, inode: Ino, what: &str) -> Outcome<()> {
-        if self.nodes[&inode].published && self.setup.watch {
-            return violation(format!("I3: a published file was {what}"));
+    fn keeps_published_bytes(&self, inode: Ino, from: u64, to: u64) -> Outcome<()> {
+        let node = &self.nodes[&inode];
+        let overlaps = |(begin, end): &(u64, u64)| from < *end && *begin < to;
+        if self.setup.watch && (node.published || node.protected.iter().any(overlaps)) {
+            return violation(format!("I3: published bytes {from}..{to} were written in place"));
+        }
+        Ok(())
+    }
+
+    /// Some names are given once.
+    fn gives_once(&mut self, directory: Ino, name: &str) -> Outcome<()> {
+        if self.setup.watch
+            && !self.meddled
+            && (self.setup.once)(name)
+            && !self.given.insert((directory, name.into()))
+        {
+            return violation(format!("I4: the name `{name}` was given twice"));
         }
         Ok(())
     }
@@ -1017,12 +1191,15 @@ impl Machine {
             lock: None,
             byte_locks: BTreeMap::new(),
             published: false,
+            protected: Vec::new(),
+            mapped_to_write: false,
+            name: None,
             locked_once: false,
         }
     }
 
     pub(crate) fn node_mut(&mut self, inode: Ino) -> &mut Node {
-        self.nodes.get_mut(&inode).expect("inodes are kept")
+        Arc::make_mut(self.nodes.get_mut(&inode).expect("inodes are kept"))
     }
 
     /// As [`file`](Self::file), unless it is a directory that may only be walked through.
@@ -1069,7 +1246,10 @@ impl Machine {
 
     /// Bytes that files occupy: those that have a name, and those that are still open too.
     pub(crate) fn occupied(&self, named_only: bool) -> u64 {
-        let held = |inode: Ino| self.open.values().any(|open| open.inode == inode);
+        let held = |inode: Ino| {
+            self.open.values().any(|open| open.inode == inode)
+                || self.processes.values().any(|process| process.maps.contains_key(&inode))
+        };
         self.nodes
             .iter()
             .filter(|(inode, node)| node.links > 0 || (!named_only && held(**inode)))
@@ -1114,9 +1294,18 @@ impl Machine {
     /// The bytes of the file at an absolute path.
     pub(crate) fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         match &self.nodes[&self.find(path)?].content {
-            Content::File { data, .. } => Some(data.clone()),
+            Content::File { data, .. } => Some(data.to_vec()),
             _ => None,
         }
+    }
+
+    /// Changes a bit of a byte of the file at an absolute path, on the disk too.
+    pub(crate) fn flip(&mut self, path: &str, at: usize) {
+        let inode = self.find(path).expect("it is there");
+        if let Content::File { data, .. } = &mut self.node_mut(inode).content {
+            Arc::make_mut(data)[at] ^= 1;
+        }
+        self.sync(inode);
     }
 
     /// The paths from `path` down whose content is like this.
@@ -1148,10 +1337,11 @@ impl Machine {
 
 impl Content {
     pub(crate) fn file() -> Self {
-        Content::File { data: Vec::new(), durable: Vec::new(), pending: Vec::new() }
+        Content::file_of(Vec::new())
     }
 
     pub(crate) fn file_of(data: Vec<u8>) -> Self {
+        let data = Arc::new(data);
         Content::File { durable: data.clone(), data, pending: Vec::new() }
     }
 
@@ -1174,6 +1364,13 @@ impl DataChange {
                 if data.len() < *length {
                     data.resize(*length, 0);
                 }
+            }
+            DataChange::Word { at, value } => {
+                let (from, to) = (at * 8, at * 8 + 8);
+                if data.len() < to {
+                    data.resize(to, 0);
+                }
+                data[from..to].copy_from_slice(&value.to_le_bytes());
             }
         }
     }

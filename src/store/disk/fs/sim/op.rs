@@ -99,6 +99,32 @@ pub(crate) enum Op {
         offset: u64,
     },
     Close(Fd),
+    /// The whole words of a file's first bytes, as memory.
+    Map {
+        file: Fd,
+        length: u64,
+        write: bool,
+    },
+    Load {
+        inode: Ino,
+        at: usize,
+    },
+    Store {
+        inode: Ino,
+        at: usize,
+        value: u64,
+    },
+    Exchange {
+        inode: Ino,
+        at: usize,
+        current: u64,
+        new: u64,
+    },
+    Add {
+        inode: Ino,
+        at: usize,
+        n: u64,
+    },
     Sleep(Duration),
     /// No operation of a file system: a test writes down, or looks up, what all its processes share. It is
     /// a step so that the order of such notes and real steps is explored too.
@@ -108,7 +134,57 @@ pub(crate) enum Op {
     },
 }
 
+/// What can go wrong with a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Risk {
+    /// Nothing but the death of its process: it is an access to memory.
+    Memory,
+    /// It can fail.
+    Call,
+    /// It can fail, and change something.
+    Change,
+    /// It can fail half-way.
+    Write,
+}
+
+/// A step that was taken, for what could have gone wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) risk: Risk,
+    /// Others can see that it was taken: to die before one that nobody sees is to die before the next.
+    pub(crate) seen: bool,
+}
+
 impl Op {
+    pub(crate) fn as_step(&self) -> Step {
+        let locks = matches!(
+            self,
+            Op::TryLock(_)
+                | Op::Unlock(_)
+                | Op::TryLockByte { .. }
+                | Op::UnlockByte { .. }
+                | Op::Close(_)
+        );
+        Step { risk: self.risk(), seen: locks || self.changes() }
+    }
+
+    pub(crate) fn risk(&self) -> Risk {
+        match self {
+            Op::Load { .. } | Op::Store { .. } | Op::Exchange { .. } | Op::Add { .. } => {
+                Risk::Memory
+            }
+            Op::Sleep(_) | Op::Witness { .. } => Risk::Memory,
+            Op::Write { .. } => Risk::Write,
+            _ if self.writes() => Risk::Change,
+            _ => Risk::Call,
+        }
+    }
+
+    /// Whether something that a power cut leaves or loses is different after it.
+    pub(crate) fn changes(&self) -> bool {
+        matches!(self, Op::Store { .. } | Op::Exchange { .. } | Op::Add { .. }) || self.writes()
+    }
+
     /// Whether the kernel would write something because of it (the age of a file counts).
     pub(crate) fn writes(&self) -> bool {
         match self {
@@ -136,19 +212,25 @@ pub(crate) enum Reply {
     Bytes(Vec<u8>),
     Names(Vec<String>),
     Text(String),
+    Mapped(Ino),
+    Word(u64),
     Class(FsClass),
     Said(bool),
 }
 
 /// A part of the machine that two steps may both touch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Object {
     /// One name (by hash) in a directory.
     Name(Ino, u64),
     /// All names in a directory.
     Names(Ino),
-    /// The bytes of a file, and its length.
+    /// The bytes of a file.
     Data(Ino),
+    /// One of them, in a mapping.
+    Word(Ino, u64),
+    /// How many there are.
+    Length(Ino),
     /// Link count and stamps of an inode.
     Meta(Ino),
     /// The whole-file lock of an inode.
@@ -169,6 +251,7 @@ impl Object {
             (Object::Names(a), Object::Name(b, _)) | (Object::Name(a, _), Object::Names(b)) => {
                 a == b
             }
+            (Object::Data(a), Object::Word(b, _)) | (Object::Word(a, _), Object::Data(b)) => a == b,
             _ => self == other,
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::SimFs;
+use super::op::Pid;
 use crate::key::Key;
 use crate::sync::{Arc, Mutex};
 
@@ -15,7 +16,7 @@ pub(crate) struct Oracle(Arc<Mutex<Seen>>);
 struct Seen {
     offered: BTreeMap<Key, BTreeSet<Vec<u8>>>,
     present: BTreeSet<Key>,
-    inside: BTreeMap<u64, SimFs>,
+    inside: BTreeMap<u64, Pid>,
 }
 
 impl Oracle {
@@ -65,13 +66,24 @@ impl Oracle {
     /// If another one is there (I5).
     pub(crate) fn enter(&self, fs: &SimFs, place: u64) {
         fs.witness(place, true);
-        let before = self.0.lock().inside.insert(place, fs.clone());
-        assert!(before.is_none_or(|before| !before.is_alive()), "I5: two inside at once");
+        let mut seen = self.0.lock();
+        // Looked at with the machine standing still: one that was killed since its last step is not there.
+        fs.world.machine(|machine| {
+            if machine.process(fs.pid()).alive {
+                let before = seen.inside.insert(place, fs.pid());
+                let is_alive = before.is_some_and(|before| machine.process(before).alive);
+                assert!(!is_alive, "I5: two inside at once");
+            }
+        });
     }
 
     /// `fs` goes away from there.
     pub(crate) fn leave(&self, fs: &SimFs, place: u64) {
         fs.witness(place, true);
-        self.0.lock().inside.remove(&place);
+        // Killed since, it has left already, and another may be there.
+        let mut seen = self.0.lock();
+        if seen.inside.get(&place) == Some(&fs.pid()) {
+            seen.inside.remove(&place);
+        }
     }
 }

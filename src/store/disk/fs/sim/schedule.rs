@@ -9,11 +9,12 @@
 //! | [`Priorities`] | PCT: random priorities, lowered at a few random steps, by seed |
 //! | [`Replay`] | one schedule, as a failure printed it |
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use super::machine::mix;
-use super::op::Footprint;
+use super::op::{Footprint, Object};
 
 /// A task that could take a step.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ impl Strategy {
     }
 
     pub(crate) fn wants_footprints(&self) -> bool {
-        matches!(self, Strategy::Search(search) if search.preemptions.is_none())
+        matches!(self, Strategy::Search(_))
     }
 
     /// The task to go next: an index into `candidates`, which is never empty. `current` is the task that
@@ -85,7 +86,9 @@ fn natural(current: Option<usize>, candidates: &[Candidate]) -> usize {
 
 /// Depth-first search over schedules.
 ///
-/// With a bound, every choice is tried at every step, as long as the preemptions last. Without one, the
+/// With a bound, every choice is tried at every step where it can matter, as long as the preemptions last: a
+/// process is interrupted before a step only if that touches something which another process touches too, in
+/// some run, and one of them changes. What it touches alone it might as well touch before. Without a bound, the
 /// search is dynamic partial order reduction (Flanagan and Godefroid, 2005) with sleep sets: a step is
 /// moved before an earlier one of another task only where the two conflict and nothing else orders them,
 /// and an order that was tried is not tried again. Of all orders that differ in steps that commute, about
@@ -97,6 +100,12 @@ pub(crate) struct Search {
     examined: usize,
     /// The most preemptions, or `None` for all orders up to commuting steps.
     preemptions: Option<u32>,
+    /// Every step is taken to matter to others.
+    everywhere: bool,
+    /// What was touched by which tasks (a bit each), and changed by which.
+    touched: BTreeMap<Object, (u8, u8)>,
+    /// How much of that two tasks had in common when the search began (again).
+    common: usize,
 }
 
 /// A point of the path: what could be chosen, what has been.
@@ -111,6 +120,8 @@ struct Choice {
     wanted: Vec<usize>,
     /// Preemptions on the path before this point.
     spent: u32,
+    /// The current task's step touches what others do, so that it matters whether they come before it.
+    matters: bool,
     /// For each task, how many steps of the path come before this one whatever the schedule.
     clock: Vec<usize>,
 }
@@ -143,7 +154,8 @@ impl Choice {
         match preemptions {
             Some(most) => all().find(|index| {
                 let tried = self.done.contains(&self.candidates[*index].task);
-                !tried && self.spent + self.cost(*index) <= most
+                let cost = self.cost(*index);
+                !tried && self.spent.saturating_add(cost) <= most && (cost == 0 || self.matters)
             }),
             None => all().find(|index| {
                 let candidate = &self.candidates[*index];
@@ -160,12 +172,25 @@ impl Choice {
 impl Search {
     /// Every order of steps, up to steps that commute. Time passes only when everybody sleeps.
     pub(crate) fn all() -> Self {
-        Search { path: Vec::new(), depth: 0, examined: 0, preemptions: None }
+        Search {
+            path: Vec::new(),
+            depth: 0,
+            examined: 0,
+            preemptions: None,
+            everywhere: false,
+            touched: BTreeMap::new(),
+            common: 0,
+        }
     }
 
     /// Every order with at most `preemptions` switches away from a process that could go on.
     pub(crate) fn bounded(preemptions: u32) -> Self {
         Search { preemptions: Some(preemptions), ..Search::all() }
+    }
+
+    /// Every order, whether it can matter or not.
+    pub(crate) fn brute() -> Self {
+        Search { everywhere: true, ..Search::bounded(u32::MAX) }
     }
 
     /// Moves on to the next schedule; `false` if there is none.
@@ -183,7 +208,58 @@ impl Search {
                 return true;
             }
         }
-        false
+        // With more in common than was known, there are more places to interrupt.
+        let common = self.count_common();
+        let more = std::mem::replace(&mut self.common, common) != common;
+        more && !self.everywhere && self.preemptions.is_some_and(|most| most > 0)
+    }
+
+    /// A search anew, with another bound, that knows what this one has found out.
+    pub(crate) fn anew(&self, preemptions: u32) -> Self {
+        let touched = self.touched.clone();
+        Search { touched, common: self.count_common(), ..Search::bounded(preemptions) }
+    }
+
+    fn count_common(&self) -> usize {
+        self.touched.values().filter(|(by, changed)| is_common(*by, *changed)).count()
+    }
+
+    /// Remembers that a task touches this.
+    fn touch(&mut self, task: usize, footprint: &Footprint) {
+        for (object, change) in &footprint.0 {
+            // A listing has every name of its directory in common with whoever changes one.
+            let names = match object {
+                Object::Name(directory, _) if *change => Some(Object::Names(*directory)),
+                _ => None,
+            };
+            // So has whoever reads or writes a file with those who map it.
+            let data = match object {
+                Object::Word(inode, _) => Some(Object::Data(*inode)),
+                _ => None,
+            };
+            for object in [Some(*object), names, data].into_iter().flatten() {
+                let (by, changed) = self.touched.entry(object).or_default();
+                *by |= 1 << task;
+                *changed |= u8::from(*change) << task;
+            }
+        }
+    }
+
+    fn matters(&self, footprint: &Footprint) -> bool {
+        footprint.0.iter().any(|(object, _)| match object {
+            Object::Everything | Object::Clock => true,
+            object => {
+                self.is_common(*object)
+                    || match object {
+                        Object::Name(directory, _) => self.is_common(Object::Names(*directory)),
+                        _ => false,
+                    }
+            }
+        })
+    }
+
+    fn is_common(&self, object: Object) -> bool {
+        self.touched.get(&object).is_some_and(|(by, changed)| is_common(*by, *changed))
     }
 
     /// Wants every step that conflicts with an earlier one, and could have come before it, to do so once.
@@ -234,6 +310,7 @@ impl Search {
             return Some(choice.chosen);
         }
         let spent = self.path.last().map_or(0, |last| last.spent + last.cost(last.chosen));
+        let natural = &candidates[natural(current, candidates)];
         let mut choice = Choice {
             candidates: candidates.to_vec(),
             current,
@@ -242,10 +319,12 @@ impl Search {
             done: Vec::new(),
             wanted: Vec::new(),
             spent,
+            matters: self.everywhere || self.matters(&natural.footprint),
             clock: Vec::new(),
         };
         choice.chosen = choice.next(self.preemptions)?;
         choice.wanted.push(choice.task());
+        self.touch(choice.task(), choice.footprint());
         self.path.push(choice);
         self.path.last().map(|choice| choice.chosen)
     }
@@ -262,6 +341,11 @@ impl Choice {
             self.wanted = self.candidates.iter().map(|candidate| candidate.task).collect();
         }
     }
+}
+
+/// Whether two tasks have something in common that one of them changes.
+fn is_common(by: u8, changed: u8) -> bool {
+    changed != 0 && by.count_ones() > 1
 }
 
 fn join(clock: &mut Vec<usize>, other: &[usize]) {

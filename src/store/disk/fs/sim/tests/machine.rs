@@ -8,7 +8,8 @@ use crate::store::disk::fs::sim::machine::{Content, Setup};
 use crate::store::disk::fs::sim::{HOME, Handle, SimFs, World};
 use crate::store::disk::fs::{Access, Fs};
 
-const ALL: Images = Images { all_below: 10_000, sample: 0, corners: true, seed: 1 };
+const ALL: Images =
+    Images { all_below: 10_000, sample: 0, corners: true, seed: 1, cuts: (1000, 1000) };
 
 fn world() -> World {
     World::new(Setup { published: |name| name == "final", ..Setup::default() }, 1)
