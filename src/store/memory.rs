@@ -30,7 +30,7 @@ use std::fmt;
 use crate::key::Key;
 use evict::{Budget, Entry};
 use node::Node;
-#[cfg(test)]
+#[cfg(any(test, feature = "benching"))]
 pub(crate) use reclaim::Keep;
 pub(crate) use reclaim::{Epoch, Reclaim};
 pub(crate) use table::{Insert, Table};

@@ -12,12 +12,12 @@
 //! `Keep` suits tables that never remove: what they retire is the arrays they outgrew, together no larger
 //! than the one in use.
 
-#[cfg(test)]
+#[cfg(any(test, feature = "benching"))]
 use std::ptr;
 
 use crossbeam::epoch;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "benching"))]
 use crate::sync::{AtomicPtr, Ordering};
 
 /// A way to give memory back.
@@ -83,13 +83,13 @@ unsafe impl Reclaim for Epoch {
 
 /// Frees nothing until the table is dropped; its guard is nothing at all. For the models, and to know what a
 /// guard costs.
-#[cfg(test)]
+#[cfg(any(test, feature = "benching"))]
 #[derive(Debug)]
 pub(crate) struct Keep {
     kept: AtomicPtr<Kept>,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "benching"))]
 #[derive(Debug)]
 struct Kept {
     target: *mut (),
@@ -97,14 +97,14 @@ struct Kept {
     older: *mut Kept,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "benching"))]
 impl Default for Keep {
     fn default() -> Self {
         Keep { kept: AtomicPtr::new(ptr::null_mut()) }
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "benching"))]
 // SAFETY: what is retired is freed by `drop`, which no guard outlives: guards are used through a table that
 // owns this value.
 unsafe impl Reclaim for Keep {
@@ -131,7 +131,7 @@ unsafe impl Reclaim for Keep {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "benching"))]
 impl Drop for Keep {
     fn drop(&mut self) {
         let mut next = self.kept.load(Ordering::Acquire);
@@ -145,7 +145,7 @@ impl Drop for Keep {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "benching"))]
 /// Frees a box whose type was forgotten.
 ///
 /// # Safety
