@@ -13,6 +13,9 @@
 
 #![allow(unused_imports, reason = "not every build uses every primitive")]
 
+#[cfg(not(shuttle))]
+pub(crate) mod asymmetric;
+
 #[cfg(loom)]
 pub(crate) use loom::{
     sync::{

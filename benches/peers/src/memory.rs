@@ -16,10 +16,13 @@ use crate::records::{PRESENT, Random, key};
 
 type Identity = BuildHasherDefault<KeyHasher>;
 
+/// Threads get these keys, each its own, and a hit takes so many nanoseconds.
+type Round<'a> = Box<dyn Fn(&[Vec<Key>]) -> f64 + 'a>;
+
 /// A table and what a hit in it costs, in nanoseconds, round by round.
 struct Entrant<'a> {
     title: &'static str,
-    round: Box<dyn Fn(&[Vec<Key>]) -> f64 + 'a>,
+    round: Round<'a>,
     times: Vec<f64>,
 }
 
