@@ -31,6 +31,9 @@ compile_error!(
     "cachelift runs on 64-bit little-endian Linux and macOS; see the README's section on limits"
 );
 
+#[cfg(feature = "benching")]
+#[doc(hidden)]
+pub mod benching;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "jit")]

@@ -13,6 +13,8 @@
 
 #![allow(unused_imports, reason = "not every build uses every primitive")]
 
+#[cfg(not(shuttle))]
+pub(crate) mod asymmetric;
 pub(crate) mod fork;
 
 #[cfg(loom)]

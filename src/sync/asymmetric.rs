@@ -7,15 +7,19 @@
 //! One of the two sees the other's store, as if both fences were sequentially consistent. Where the kernel has
 //! `membarrier(2)`, the light one is only a limit to the compiler, and the heavy one makes each processor that runs
 //! a thread of this process pass a full fence, some microseconds in all. Elsewhere both are full fences: under
-//! loom and shuttle too, which cannot see the kernel's.
+//! loom too, which cannot see the kernel's.
+//!
+//! The kernel wants to be told beforehand, which takes it some 15 ms in a process that has threads. That is done by the
+//! first heavy fence, or when a thread has spent about as long on light ones.
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 pub(crate) use linux::{heavy, light};
-#[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri)))))]
+#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
 pub(crate) use portable::{heavy, light};
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
 mod linux {
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
     use rustix::io::Errno;
@@ -30,12 +34,30 @@ mod linux {
     /// who runs a light fence without an instruction is met by a heavy one that knows of it.
     static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
 
+    /// The light fences of a thread that take as long as telling the kernel.
+    const PATIENCE: u32 = 1 << 20;
+
+    std::thread_local! {
+        static PAID: Cell<u32> = const { Cell::new(0) };
+    }
+
     /// The frequent side.
     #[inline(always)]
     pub(crate) fn light() {
-        match MODE.load(Ordering::Relaxed) {
+        // It acquires what was done before the heavy fence that set it.
+        match MODE.load(Ordering::Acquire) {
             BY_KERNEL => compiler_fence(Ordering::SeqCst),
-            _ => fence(Ordering::SeqCst),
+            _ => by_fence(),
+        }
+    }
+
+    #[cold]
+    fn by_fence() {
+        fence(Ordering::SeqCst);
+        let paid = PAID.get().saturating_add(1);
+        PAID.set(paid);
+        if paid == PATIENCE {
+            heavy();
         }
     }
 
@@ -47,7 +69,7 @@ mod linux {
             BY_KERNEL => by_kernel(),
             _ => {
                 let mode = if by_kernel() { BY_KERNEL } else { BY_FENCE };
-                match MODE.compare_exchange(UNDECIDED, mode, Ordering::Relaxed, Ordering::Relaxed) {
+                match MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Relaxed) {
                     Err(BY_KERNEL) => by_kernel(),
                     // With `BY_KERNEL` just set, the light ones until now were full fences.
                     Ok(_) | Err(_) => true,
@@ -67,7 +89,7 @@ mod linux {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri)))))]
+#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
 mod portable {
     use super::super::{Ordering, fence};
 

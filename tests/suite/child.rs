@@ -78,6 +78,7 @@ fn play() {
         "get-all" => get_all(),
         "get-many" => get_many(),
         "everything" => crate::syscalls::everything(),
+        "hits" => hits(),
         "key" => println!("key={}", key(&store(), 7)),
         "status" => {
             get_all();
@@ -112,6 +113,24 @@ fn get_all() {
         let (record, _) = store.try_get_with(&key(&store, n), made).unwrap();
         assert_eq!(record.payload(), payload(n), "key {n}");
     }
+    print_stats(&store);
+}
+
+/// Hits one record of `SIZE` bytes ten times, and then `HITS` times between two lines; prints the counters of a
+/// store that had it from the beginning.
+fn hits() {
+    let size = number("SIZE", 200);
+    let key = key(&store(), size);
+    drop(store().put(&key, Draft::new(vec![1; size as usize])).unwrap());
+    let store = store();
+    if store.config().memory_size > 0 {
+        store.put(&key, Draft::new(vec![1; size as usize])).unwrap();
+    }
+    let get = || assert_eq!(store.get(&key).unwrap().payload().len() as u64, size);
+    (0..10).for_each(|_| get());
+    println!("begin=1");
+    (0..number("HITS", 1)).for_each(|_| get());
+    println!("end=1");
     print_stats(&store);
 }
 

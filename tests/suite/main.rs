@@ -1,5 +1,6 @@
 //! Promises of the store as its users see it, one module each, in one binary.
 
+mod calls;
 mod child;
 mod directory;
 mod environment;

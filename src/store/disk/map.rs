@@ -21,7 +21,7 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use super::fs::Fs;
 use super::fs::real::RealFs;
-use super::words::{Words, WordsMut};
+use super::words::{self, Words, WordsMut};
 use crate::sync::{Arc, MappedU64, Ordering, mapped_fence};
 
 /// A file system whose files can be mapped. Callers have compared the length with the file's, and
@@ -102,6 +102,18 @@ impl Map {
     }
 }
 
+impl Map {
+    /// These words, which [`words::check_range`] has found to be there.
+    fn words_from(&self, first: usize, count: usize) -> &[MappedU64] {
+        assert!(first <= self.words && count <= self.words - first);
+        let base = self.raw.as_mut_ptr().cast::<MappedU64>();
+        // SAFETY: *Bounds*, by the assertion.
+        let first = unsafe { base.add(first) };
+        // SAFETY: *Bounds*, *Aligned*; *Alive* for the borrow of `self`; *Atomic*, as in `word`.
+        unsafe { std::slice::from_raw_parts(first, count) }
+    }
+}
+
 impl MapMut {
     /// Maps the first `length` bytes of `file`, which is open for reading and writing.
     ///
@@ -129,6 +141,29 @@ impl Words for Map {
 
     fn acquire(&self) {
         mapped_fence(Ordering::Acquire);
+    }
+
+    // Three times as fast as word by word into zeros: bounds are checked once, and the memory is written once.
+    fn copy_new(&self, offset: usize, length: usize) -> Vec<u8> {
+        const LINE: usize = 64;
+        words::check_range(self, offset, length);
+        let mut bytes = Vec::with_capacity(length);
+        let (lines, rest) = bytes.spare_capacity_mut()[..length].as_chunks_mut::<LINE>();
+        let (from_lines, from_rest) = self.words_from(offset / 8, length / 8).as_chunks();
+        let word = |from: &MappedU64| from.load(Ordering::Relaxed).to_ne_bytes();
+        for (line, from) in lines.iter_mut().zip(from_lines) {
+            let from: &[MappedU64; LINE / 8] = from;
+            for (bytes, from) in line.as_chunks_mut::<8>().0.iter_mut().zip(from) {
+                bytes.write_copy_of_slice(&word(from));
+            }
+        }
+        for (bytes, from) in rest.as_chunks_mut::<8>().0.iter_mut().zip(from_rest) {
+            bytes.write_copy_of_slice(&word(from));
+        }
+        // SAFETY: the lines and the rest are all of these bytes, and each was written: there is a word for each
+        // eight of them.
+        unsafe { bytes.set_len(length) };
+        bytes
     }
 }
 
@@ -195,6 +230,26 @@ mod tests {
         assert_eq!((bytes[0], bytes[56], bytes[57]), (7, 2, 1), "little-endian");
         open_rw(&path).write_all(&[9]).unwrap();
         assert_eq!(reader.load(0), 9);
+    }
+
+    /// Mutant seen killed: the words behind the last whole line left out.
+    #[test]
+    fn new_memory_holds_what_was_mapped() {
+        let content: Vec<u8> = (0..40 * 8).map(|n| (n * 7) as u8).collect();
+        let (_dir, path) = file(&content);
+        let map = Map::read_only(&File::open(&path).unwrap(), 320).unwrap();
+        for offset in (0..=320).step_by(8) {
+            for length in (0..=320 - offset).step_by(8) {
+                assert_eq!(map.copy_new(offset, length), content[offset..][..length]);
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "16 bytes from 120 are not there")]
+    fn new_memory_holds_nothing_from_beyond() {
+        let (_dir, path) = file(&[0; 128]);
+        Map::read_only(&File::open(&path).unwrap(), 128).unwrap().copy_new(120, 16);
     }
 
     #[test]

@@ -27,6 +27,16 @@ pub(crate) trait Words {
 
     /// Orders the loads above it before everything below it.
     fn acquire(&self);
+
+    /// As [`copy`], into new memory.
+    fn copy_new(&self, offset: usize, length: usize) -> Vec<u8>
+    where
+        Self: Sized,
+    {
+        let mut bytes = vec![0; length];
+        copy(self, offset, &mut bytes);
+        bytes
+    }
 }
 
 /// Copies the bytes from `offset` on. They are whole only where nobody writes any more: in a
@@ -36,12 +46,17 @@ pub(crate) trait Words {
 ///
 /// If the offset or the length is not a multiple of 8, or the range leaves the words.
 pub(crate) fn copy(words: &impl Words, offset: usize, into: &mut [u8]) {
-    assert!(offset.is_multiple_of(8) && into.len().is_multiple_of(8), "words are copied whole");
-    let inside = offset / 8 <= words.len() && into.len() / 8 <= words.len() - offset / 8;
-    assert!(inside, "{} bytes from {offset} are not there", into.len());
+    check_range(words, offset, into.len());
     for (n, bytes) in into.chunks_exact_mut(8).enumerate() {
         bytes.copy_from_slice(&words.load(offset / 8 + n).to_ne_bytes());
     }
+}
+
+/// Panics unless these bytes are whole words that are there.
+pub(crate) fn check_range(words: &impl Words, offset: usize, length: usize) {
+    assert!(offset.is_multiple_of(8) && length.is_multiple_of(8), "words are copied whole");
+    let inside = offset / 8 <= words.len() && length / 8 <= words.len() - offset / 8;
+    assert!(inside, "{length} bytes from {offset} are not there");
 }
 
 /// Words that may be written as well.

@@ -32,7 +32,9 @@ const CLOSED: usize = 4;
 const MOVED: usize = 6;
 
 /// An entry of the table: it never changes, and lives until nobody can be reading it.
-#[repr(C, align(8))]
+///
+/// It begins with a cache line: key and value of a short one are read with one miss.
+#[repr(C, align(64))]
 pub(super) struct Node<V> {
     pub(super) key: Key,
     pub(super) value: V,

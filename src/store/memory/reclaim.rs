@@ -7,17 +7,15 @@
 //! | | a guard costs | retired memory is freed |
 //! |---|---|---|
 //! | `Keep` | nothing | when the table is dropped |
-//! | [`Epoch`] | 3 to 5 ns: a store and a full fence on a word of this thread | two epochs later |
+//! | [`Epoch`] | a nanosecond: two stores to a line of this thread | two epochs later |
 //!
 //! `Keep` suits tables that never remove: what they retire is the arrays they outgrew, together no larger
 //! than the one in use.
 
-#[cfg(test)]
+#[cfg(any(test, loom, shuttle, feature = "benching"))]
 use std::ptr;
 
-use crossbeam::epoch;
-
-#[cfg(test)]
+#[cfg(any(test, loom, shuttle, feature = "benching"))]
 use crate::sync::{AtomicPtr, Ordering};
 
 /// A way to give memory back.
@@ -57,39 +55,100 @@ pub(crate) unsafe trait Reclaim: Default + Send + Sync + 'static {
     fn flush(&self, _guard: &Self::Guard) {}
 }
 
-/// Frees through the epochs of crossbeam: soon, and never under a guard.
-#[derive(Debug, Default)]
-pub(crate) struct Epoch;
+/// The epochs of this process. The models, which cannot see it, have [`Keep`] instead.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use process::Epoch;
 
-// SAFETY: a deferred function of crossbeam-epoch runs after all guards that existed at its deferral are gone.
-unsafe impl Reclaim for Epoch {
-    type Guard = epoch::Guard;
+#[cfg(any(loom, shuttle))]
+pub(crate) type Epoch = Keep;
 
-    #[inline]
-    fn pin(&self) -> epoch::Guard {
-        epoch::pin()
+#[cfg(not(any(loom, shuttle)))]
+mod process {
+    use std::cell::Cell;
+    use std::marker::PhantomData;
+
+    use super::super::epoch::{Domain, Slot};
+    use super::{Reclaim, free};
+    use crate::sync::thread_local;
+
+    /// One for all tables: a thread has one slot, however many it uses.
+    static DOMAIN: Domain = Domain::new();
+
+    thread_local! {
+        // Without a destructor, so that a hit looks at nothing but this.
+        static SLOT: Cell<Option<&'static Slot>> = const { Cell::new(None) };
+        static OWNED: Owned = const { Owned(Cell::new(None)) };
     }
 
-    unsafe fn retire<T: Send + 'static>(&self, target: *mut T, guard: &epoch::Guard) {
-        // SAFETY: it runs once and when nobody can reach the box, by the caller's word; `T` may be dropped by
-        // any thread and at any time.
-        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(target))) }
+    /// Gives the slot back when the thread ends.
+    struct Owned(Cell<Option<&'static Slot>>);
+
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            SLOT.set(None);
+            self.0.take().inspect(|slot| slot.give_back());
+        }
     }
 
-    fn flush(&self, guard: &epoch::Guard) {
-        guard.flush();
+    /// This thread's first slot; or its last, kept for ever, if its destructors go on using a table after
+    /// ours has run.
+    #[cold]
+    fn new_slot() -> &'static Slot {
+        let slot = DOMAIN.take_slot();
+        SLOT.set(Some(slot));
+        let _ = OWNED.try_with(|owned| owned.0.set(Some(slot)));
+        slot
+    }
+
+    /// Frees through the [epochs](super::super::epoch) of this process: soon, and never under a guard.
+    #[derive(Debug, Default)]
+    pub(crate) struct Epoch;
+
+    /// A guard of the thread that made it.
+    pub(crate) struct Guard {
+        slot: &'static Slot,
+        stays: PhantomData<*const ()>,
+    }
+
+    impl Drop for Guard {
+        #[inline(always)]
+        fn drop(&mut self) {
+            self.slot.leave();
+        }
+    }
+
+    // SAFETY: as `epoch` argues, what is retired there is freed after all guards that existed then are gone.
+    unsafe impl Reclaim for Epoch {
+        type Guard = Guard;
+
+        #[inline(always)]
+        fn pin(&self) -> Guard {
+            let slot = SLOT.get().unwrap_or_else(new_slot);
+            DOMAIN.enter(slot);
+            Guard { slot, stays: PhantomData }
+        }
+
+        unsafe fn retire<T: Send + 'static>(&self, target: *mut T, _: &Guard) {
+            // SAFETY: no later guard leads to it, and it came from a box, by the caller's word; `T` may be
+            // dropped by any thread and at any time.
+            unsafe { DOMAIN.retire(target.cast(), free::<T>) };
+        }
+
+        fn flush(&self, _: &Guard) {
+            DOMAIN.collect();
+        }
     }
 }
 
 /// Frees nothing until the table is dropped; its guard is nothing at all. For the models, and to know what a
 /// guard costs.
-#[cfg(test)]
+#[cfg(any(test, loom, shuttle, feature = "benching"))]
 #[derive(Debug)]
 pub(crate) struct Keep {
     kept: AtomicPtr<Kept>,
 }
 
-#[cfg(test)]
+#[cfg(any(test, loom, shuttle, feature = "benching"))]
 #[derive(Debug)]
 struct Kept {
     target: *mut (),
@@ -97,14 +156,14 @@ struct Kept {
     older: *mut Kept,
 }
 
-#[cfg(test)]
+#[cfg(any(test, loom, shuttle, feature = "benching"))]
 impl Default for Keep {
     fn default() -> Self {
         Keep { kept: AtomicPtr::new(ptr::null_mut()) }
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, loom, shuttle, feature = "benching"))]
 // SAFETY: what is retired is freed by `drop`, which no guard outlives: guards are used through a table that
 // owns this value.
 unsafe impl Reclaim for Keep {
@@ -131,7 +190,7 @@ unsafe impl Reclaim for Keep {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, loom, shuttle, feature = "benching"))]
 impl Drop for Keep {
     fn drop(&mut self) {
         let mut next = self.kept.load(Ordering::Acquire);
@@ -145,7 +204,6 @@ impl Drop for Keep {
     }
 }
 
-#[cfg(test)]
 /// Frees a box whose type was forgotten.
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 //! From a place to a verified record.
 //!
-//! Small records are copied out of the mapped segment, which costs no system call; larger ones are
-//! read, which copies faster. Either way the copy is verified, in memory of this process. What
+//! Records are copied out of the mapped segment, which costs no system call; those that have a segment of their own
+//! are read. Either way the copy is verified, in memory of this process. What
 //! fails is looked at once more by the name of the segment, as a mapping can be of a file that has
 //! lost its name.
 
@@ -21,7 +21,7 @@ use crate::store::disk::record::{self, Damage, HEADER, Kind};
 use crate::store::disk::words::{self, Words};
 
 /// Records up to this many bytes are copied out of mappings.
-const COPIED: u64 = 64 << 10;
+const COPIED: u64 = 1 << 20;
 /// How many segments are mapped at a time.
 const MOST_MAPPED: usize = 64;
 
@@ -103,9 +103,7 @@ impl<F: MapFs> Shard<F> {
     /// Copies the first `length` bytes at a place, if its segment can be mapped.
     fn copy(&self, held: &Held<F>, location: Location, length: u64) -> Option<Vec<u8>> {
         let map = self.map(held, location)?;
-        let mut bytes = vec![0; length as usize];
-        words::copy(&map, location.offset as usize, &mut bytes);
-        Some(bytes)
+        Some(map.copy_new(location.offset as usize, length as usize))
     }
 
     fn map(&self, held: &Held<F>, location: Location) -> Option<F::Map> {
