@@ -447,7 +447,7 @@ fn calls_host(module: &mut CachingModule, address: bool) {
 }
 
 /// A host address in the code is told of, when it makes a miss; with the way out, there is nothing to tell.
-/// Mutant seen: the callee taken for an argument.
+/// Mutant seen: indirect calls not looked at.
 #[test]
 fn host_addresses_are_told_of() {
     let store = store();

@@ -135,8 +135,8 @@ fn a_build_that_fails_is_not_kept() {
     assert_eq!(module(&store).with_key(&key, build).unwrap(), Origin::Made);
 }
 
-/// What would be wrong elsewhere is built each time: host addresses, handlers, what has no name.
-/// Mutants seen: each of the three kept.
+/// What would be wrong elsewhere is built each time: host addresses, what has no name.
+/// Mutants seen: each of the two kept.
 #[test]
 fn what_cannot_be_kept_is_built_each_time() {
     let address = host as *const () as i64;
@@ -178,25 +178,35 @@ fn what_cannot_be_kept_is_built_each_time() {
     }
 }
 
-/// A module that has declared a callee as something that may be far away does not get code that takes it to be near.
+/// A module that has declared a callee otherwise than the group's code takes it for, with another signature or as
+/// what may be far away, does not get that code. Mutants seen: each of the two not looked at.
 #[test]
 fn a_group_that_does_not_fit_is_built() {
     let store = store();
     let key = store.key("test").finish();
-    let text = "function %f(i64) -> i64 system_v { fn0 = %g(i64) -> i64 system_v
+    let text = "function %f(i64) -> i64 system_v { fn0 = colocated %g(i64) -> i64 system_v
         block0(v0: i64): v1 = call fn0(v0) return v1 }";
+    let own = signature(text);
     let mut first = module(&store);
-    define(&mut first, "function %g(i64) -> i64 system_v { block0(v0: i64): return v0 }");
+    let local = first.declare_function("g", Linkage::Local, &own).unwrap();
+    let mut context = first.make_context();
+    context.func =
+        parse("function %g(i64) -> i64 system_v { block0(v0: i64): return v0 }").remove(0);
+    first.define_function(local, &mut context).unwrap();
     let built = |module: &mut CachingModule| define_with(module, text, false, |_| {}).map(drop);
     assert_eq!(first.with_key(&key, built).unwrap(), Origin::Made);
 
-    let mut second = module(&store);
-    let mut own = signature(text);
-    own.params.clear();
-    second.declare_function("g", Linkage::Import, &own).unwrap();
-    let origin = second.with_key(&key, |_| Err(ModuleError::Undeclared("asked".into())));
-    assert!(matches!(origin, Err(ModuleError::Undeclared(_))), "its signature is another");
-    assert_eq!(store.stats().reasons["unusable"], 1);
+    let mut other = own.clone();
+    other.params.clear();
+    for (times, linkage, signature) in
+        [(1, Linkage::Import, &other), (2, Linkage::Preemptible, &own)]
+    {
+        let mut second = module(&store);
+        second.declare_function("g", linkage, signature).unwrap();
+        let result = second.with_key(&key, |_| Err(ModuleError::Undeclared("asked".into())));
+        assert!(matches!(result, Err(ModuleError::Undeclared(_))), "{linkage:?}");
+        assert_eq!(store.stats().reasons["unusable"], times);
+    }
 }
 
 /// Groups within groups, built and found in every mixture.
