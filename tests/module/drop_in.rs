@@ -459,6 +459,47 @@ fn host_addresses_are_told_of() {
     }
 }
 
+/// An address that is passed, or read at, is one too; a number of that size that is no address is not.
+/// Mutants seen: what is passed, what is read at, and whether it is mapped not looked at.
+#[test]
+fn numbers_are_no_addresses() {
+    let boxed = Box::new([7_i64, 8]);
+    let address = boxed.as_ptr().expose_provenance();
+    let passes = |n: usize| {
+        format!(
+            "function %f(i64) -> i64 system_v {{ fn0 = colocated %f(i64) -> i64 system_v
+             block0(v0: i64): v1 = iconst.i64 {n} v2 = call fn0(v1) return v2 }}"
+        )
+    };
+    let reads = |n: usize| {
+        format!(
+            "function %f(i64) -> i64 system_v {{
+             block0(v0: i64): v1 = iconst.i64 {n} v2 = iadd v1, v0 v3 = load.i64 v2 return v3 }}"
+        )
+    };
+    let adds = |n: usize| {
+        format!(
+            "function %f(i64) -> i64 system_v {{
+             block0(v0: i64): v1 = iconst.i64 {n} v2 = iadd v1, v0 return v2 }}"
+        )
+    };
+    // The kernel maps nothing between 0x1000_0000_0000 and where programs and libraries lie.
+    let number = 0x1234_5678_9ABC;
+    let cases = [
+        (passes(address), 1),
+        (reads(address), 2),
+        (passes(number), 2),
+        (reads(number), 2),
+        (adds(address), 2),
+    ];
+    let store = store();
+    for (text, told) in cases {
+        define(&mut CachingModule::new(builder(), store.clone()), &text);
+        assert_eq!(store.stats().reasons["host-address"], told, "{text}");
+    }
+    drop(boxed);
+}
+
 /// Mistakes are told as a `JITModule` tells them, and leave a module that works.
 #[test]
 fn mistakes() {

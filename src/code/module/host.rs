@@ -8,13 +8,16 @@
 //! That is no error: such a function is right in this process. But it is never found again, and nobody would
 //! know why.
 
+use std::cell::OnceCell;
+use std::ops::Range;
+
 use cranelift_codegen::ir::{Function, Inst, InstructionData, Opcode, Value, ValueDef};
 
 use crate::store::Store;
 
-/// Where the kernel maps what programs load and allocate, at places that differ from process to process. Numbers
-/// of this size are hardly ever anything else.
-const MAPPED: std::ops::Range<u64> = 1 << 40..1 << 48;
+/// Where the kernel maps what programs load and allocate, at places that differ from process to process. Other
+/// numbers of this size are rare, and those are asked for.
+const MAPPED: Range<u64> = 1 << 40..1 << 48;
 
 /// How far an address is followed through additions.
 const DEPTH: usize = 4;
@@ -33,14 +36,22 @@ pub(super) fn report(store: &Store, name: &str, func: &Function) {
 
 /// The first host address that the function calls, reads or writes at, or passes to a function.
 pub(super) fn first_address(func: &Function) -> Option<u64> {
+    let mappings = OnceCell::new();
     let blocks = func.layout.blocks();
-    blocks.flat_map(|block| func.layout.block_insts(block)).find_map(|inst| address(func, inst))
+    let mut insts = blocks.flat_map(|block| func.layout.block_insts(block));
+    insts.find_map(|inst| address(func, inst, &mappings))
 }
 
-fn address(func: &Function, inst: Inst) -> Option<u64> {
+fn address(func: &Function, inst: Inst, mappings: &OnceCell<Vec<Range<u64>>>) -> Option<u64> {
     let data = &func.dfg.insts[inst];
     let arguments = data.arguments(&func.dfg.value_lists);
-    let mapped = |value: &Value| constant(func, *value, DEPTH).filter(|n| MAPPED.contains(n));
+    let is_mapped = |address: &u64| {
+        let mappings = mappings.get_or_init(read_mappings);
+        mappings.iter().any(|mapping| mapping.contains(address))
+    };
+    let mapped = |value: &Value| {
+        constant(func, *value, DEPTH).filter(|n| MAPPED.contains(n)).filter(is_mapped)
+    };
     match data {
         InstructionData::CallIndirect { .. } | InstructionData::TryCallIndirect { .. } => {
             // Whatever is called is an address.
@@ -51,12 +62,21 @@ fn address(func: &Function, inst: Inst) -> Option<u64> {
         InstructionData::Call { .. } | InstructionData::TryCall { .. } => {
             arguments.iter().find_map(mapped)
         }
-        _ => {
-            let opcode = data.opcode();
-            let touches_memory = opcode.can_load() || opcode.can_store();
-            arguments.iter().find_map(mapped).filter(|_| touches_memory)
+        _ if data.opcode().can_load() || data.opcode().can_store() => {
+            arguments.iter().find_map(mapped)
         }
+        _ => None,
     }
+}
+
+/// The addresses that are mapped in this process; all where nobody tells.
+fn read_mappings() -> Vec<Range<u64>> {
+    let Ok(text) = std::fs::read_to_string("/proc/self/maps") else { return vec![MAPPED] };
+    let parse = |line: &str| {
+        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+        Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
+    };
+    text.lines().filter_map(parse).collect()
 }
 
 /// The constant that a value is, or that something is added to.
