@@ -126,7 +126,10 @@ impl<'a> Parser<'a> {
 
     fn eat(&mut self, wanted: char) -> Result<(), String> {
         match self.peek() {
-            Some(c) if c == wanted => Ok(drop(self.0.next())),
+            Some(c) if c == wanted => {
+                self.0.next();
+                Ok(())
+            }
             other => Err(format!("expected {wanted:?}, not {other:?}")),
         }
     }

@@ -3,6 +3,8 @@
 //! `CACHELIFT_CONFORMANCE_DIR` names a folder that has them somewhere below. Without it the test says so and checks
 //! nothing; under `CI` it fails.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m128i;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -62,16 +64,15 @@ fn isa(target: &ClifTarget) -> OwnedTargetIsa {
     builder.finish(settings::Flags::new(flags)).unwrap()
 }
 
+/// What `pshufb` does, for CPUs without it.
 #[cfg(target_arch = "x86_64")]
-extern "C" fn pshufb(
-    a: std::arch::x86_64::__m128i,
-    b: std::arch::x86_64::__m128i,
-) -> std::arch::x86_64::__m128i {
+#[expect(improper_ctypes_definitions, reason = "it is how the ABI passes vectors")]
+extern "C" fn pshufb(a: __m128i, b: __m128i) -> __m128i {
     // SAFETY: plain bytes, in both directions.
-    let [from, at]: [[u8; 16]; 2] = unsafe { [std::mem::transmute(a), std::mem::transmute(b)] };
+    let [from, at] = [a, b].map(|v| unsafe { std::mem::transmute::<__m128i, [u8; 16]>(v) });
     let bytes = at.map(|at| if at & 0x80 != 0 { 0 } else { from[usize::from(at & 15)] });
     // SAFETY: as above.
-    unsafe { std::mem::transmute(bytes) }
+    unsafe { std::mem::transmute::<[u8; 16], __m128i>(bytes) }
 }
 
 /// Loads the parameters of a call from 16-byte slots, calls, and leaves the results there.
