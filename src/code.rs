@@ -3,6 +3,7 @@
 //! ```text
 //!   Program ──► Engine::load ──► Loaded ──► Function ──► call
 //!                  │
+//!                  ├ audit     hits compiled again and compared
 //!                  ├ target    for whom; everything that enters every key
 //!                  ├ compile   a function's key, and its artifact
 //!                  ├ artifact  code as bytes: symbolic references, traps, calls, frames
@@ -18,12 +19,14 @@
 //! same things share the loaded code too; all others have their own copy of it.
 
 pub mod artifact;
+mod audit;
 mod call;
 #[cfg(feature = "cli")]
 pub mod clif;
 mod compile;
 #[cfg(test)]
 mod digest;
+pub(crate) mod disassembly;
 mod engine;
 mod error;
 mod exec;
@@ -32,6 +35,7 @@ mod handle;
 mod link;
 mod load;
 mod loaded;
+mod module;
 mod patch;
 mod program;
 pub mod target;
@@ -40,5 +44,6 @@ pub use engine::{Engine, Options};
 pub use error::{CodeError, VerifierError};
 pub use handle::{Function, TrapInfo};
 pub use loaded::{Loaded, Unit};
+pub use module::CachingModule;
 pub use program::{Program, TEXT_NAMESPACE};
 pub use target::Target;

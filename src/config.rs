@@ -10,6 +10,7 @@
 //! | `CACHELIFT_MEMORY_SIZE` | most bytes in this process's memory tier | `256M` |
 //! | `CACHELIFT_BASE_DIR` | a read-only directory under the cache directory | none |
 //! | `CACHELIFT_STATS` | a file that gets one JSON line per process | none |
+//! | `CACHELIFT_AUDIT` | `1`: compile every hit again, and fail where the two differ | `0` |
 //! | `CACHELIFT_LOG` | what the command logs: `warn`, `cachelift=debug` | `warn` |
 //!
 //! A value set on the builder wins over the environment, which wins over the default.
@@ -52,6 +53,8 @@ pub struct Config {
     pub memory_size: u64,
     /// The file that gets a JSON line of counters when the store is closed.
     pub stats: Option<PathBuf>,
+    /// Whether code that was found is compiled again and compared: a difference is an error.
+    pub audit: bool,
 }
 
 impl Default for Config {
@@ -66,6 +69,7 @@ impl Default for Config {
             max_size: 2 << 30,
             memory_size: 256 << 20,
             stats: None,
+            audit: false,
         }
     }
 }
@@ -112,6 +116,13 @@ impl Config {
                 }
             };
         }
+        if let Some(audit) = set("CACHELIFT_AUDIT") {
+            config.audit = match audit.as_str() {
+                "1" => true,
+                "0" => false,
+                _ => return Err(bad("CACHELIFT_AUDIT", &audit, "1 or 0")),
+            };
+        }
         if let Some(size) = set("CACHELIFT_MAX_SIZE") {
             config.max_size = parse_size("CACHELIFT_MAX_SIZE", &size)?;
         }
@@ -129,6 +140,11 @@ impl Config {
     /// The same settings with this mode.
     pub fn mode(self, mode: Mode) -> Self {
         Config { mode, ..self }
+    }
+
+    /// The same settings, with every hit compiled again and compared, or not.
+    pub fn audit(self, audit: bool) -> Self {
+        Config { audit, ..self }
     }
 
     /// The same settings with this namespace.

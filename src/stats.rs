@@ -35,6 +35,8 @@ pub struct Stats {
     pub missed: u64,
     /// Records published by this process: made, and the first of their key.
     pub published: u64,
+    /// Records that were found and then made again to be compared.
+    pub audited: u64,
     /// Time spent in makers, in microseconds, all threads together.
     pub us_make: u64,
     /// Time spent waiting for other makers, in microseconds, all threads together.
@@ -99,6 +101,7 @@ pub(crate) struct Counters {
     made: Striped,
     missed: Striped,
     published: Striped,
+    audited: Striped,
     us_make: Striped,
     us_wait: Striped,
     reasons: Mutex<BTreeMap<&'static str, u64>>,
@@ -125,6 +128,11 @@ impl Counters {
     /// Counts a record that this process was the first to publish.
     pub(crate) fn published(&self) {
         self.published.add(1);
+    }
+
+    /// Counts a record that was made again to be compared.
+    pub(crate) fn audited(&self) {
+        self.audited.add(1);
     }
 
     /// Adds time spent in a maker.
@@ -162,6 +170,7 @@ impl Counters {
             made: self.made.sum(),
             missed: self.missed.sum(),
             published: self.published.sum(),
+            audited: self.audited.sum(),
             us_make: self.us_make.sum(),
             us_wait: self.us_wait.sum(),
             reasons: self.reasons.lock_soon().map(|reasons| reasons.clone()).unwrap_or_default(),

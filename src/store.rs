@@ -162,6 +162,18 @@ impl Store {
         self.0.stats()
     }
 
+    /// Counts what the layers above met that is out of the ordinary, and logs the first of its reason.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code, reason = "for the code layer"))]
+    pub(crate) fn count_reason(&self, reason: &'static str, detail: impl fmt::Display) {
+        self.0.counters().reason(reason, detail);
+    }
+
+    /// Counts a record that was made again to be compared.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code, reason = "for the code layer"))]
+    pub(crate) fn count_audited(&self) {
+        self.0.counters().audited();
+    }
+
     /// What lies in the cache directory: nothing if there is none. Reads the whole directory.
     pub fn usage(&self) -> Usage {
         self.0.usage()

@@ -202,6 +202,24 @@ fn a_second_process_finds_all_that_the_first_made() {
     assert_eq!(reversed.count("disk"), cold.count("made"));
 }
 
+/// Every hit is compiled again and is the same (invariant I19), for all files.
+#[test]
+fn every_hit_is_what_a_compile_gives() {
+    let Some(files) = corpus() else { return };
+    let cache = Cache::new();
+    let cold = cache.run(&files);
+    let stats = cache.0.path().join("stats");
+    let mut command = cache.command(&files);
+    let command = command.env("CACHELIFT_AUDIT", "1").env("CACHELIFT_STATS", &stats);
+    let audited = Run::of(command.spawn().unwrap());
+    assert_eq!(audited.passed(), cold.passed());
+    audited.made_nothing();
+    let line: Value = serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap();
+    let hits = line["disk"].as_u64().unwrap() + line["memory"].as_u64().unwrap();
+    assert_eq!(line["audited"], hits);
+    assert!(hits >= cold.count("made"));
+}
+
 /// Together, processes make each function once, in whichever order they have the files. What they make
 /// twice, because a wait took too long or a lock could not be had, they count.
 #[test]

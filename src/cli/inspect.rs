@@ -1,14 +1,13 @@
 //! `cachelift inspect`: what is kept under a key.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use clap::Args;
-use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 
 use super::exit::Exit;
 use super::output::{HEAD, Output, micros, styled};
-use crate::code::artifact::{Artifact, RelocationTarget};
+use crate::code::artifact::Artifact;
+use crate::code::disassembly::disassembly;
 use crate::config::Config;
 use crate::key::Key;
 use crate::store::{Inspection, Kind, Store};
@@ -113,51 +112,11 @@ fn show(key: &Key, inspection: &Inspection) -> String {
     for part in &meta.parts {
         row("part", &format_args!("{} ({}) = {}", part.name, part.kind, part.preview));
     }
-    if cfg!(target_arch = "x86_64")
-        && let Ok(artifact) = &artifact
-    {
+    if let Ok(artifact) = &artifact {
         let _ = write!(text, "\n{}\n{}", styled(HEAD, "machine code"), disassembly(artifact));
     }
     if let Some(source) = &meta.source {
         let _ = write!(text, "\n{}\n{source}", styled(HEAD, "CLIF"));
-    }
-    text
-}
-
-/// The code as assembly, with what is to be filled in and what traps where. Constants at its end are shown
-/// as if they were code: nothing says where they begin.
-fn disassembly(artifact: &Artifact<'_>) -> String {
-    let mut remarks: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-    for relocation in artifact.relocations() {
-        let target = match relocation.target {
-            RelocationTarget::Function(n) => format!("function {n}"),
-            RelocationTarget::Symbol(n) => format!("symbol {n}"),
-            RelocationTarget::Libcall(libcall) => libcall.to_string(),
-            RelocationTarget::Own(offset) => format!("{offset:x}"),
-        };
-        let remark = match relocation.addend {
-            0 => format!("{:?} {target}", relocation.kind),
-            addend => format!("{:?} {target} {addend:+}", relocation.kind),
-        };
-        remarks.entry(relocation.offset.into()).or_default().push(remark);
-    }
-    for trap in artifact.traps() {
-        remarks.entry(trap.offset.into()).or_default().push(format!("trap {}", trap.code));
-    }
-    let mut text = String::new();
-    let mut formatter = IntelFormatter::new();
-    let mut line = String::new();
-    for instruction in Decoder::with_ip(64, artifact.code, 0, DecoderOptions::NONE).iter() {
-        line.clear();
-        formatter.format(&instruction, &mut line);
-        let bytes = &artifact.code[instruction.ip() as usize..instruction.next_ip() as usize];
-        let bytes = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let _ = write!(text, "{:6x}  {bytes:<22}  {line}", instruction.ip());
-        let within = instruction.ip()..instruction.next_ip();
-        for remark in remarks.range(within).flat_map(|(_, remarks)| remarks) {
-            let _ = write!(text, "  ; {remark}");
-        }
-        text.push('\n');
     }
     text
 }

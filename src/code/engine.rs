@@ -13,6 +13,7 @@ use std::fmt;
 use cranelift_codegen::ir::Function as Clif;
 
 use super::artifact::Artifact;
+use super::audit;
 use super::call;
 use super::compile::{Compiler, Stream};
 use super::error::CodeError;
@@ -95,7 +96,7 @@ impl Engine {
 
     /// As [`new`](Self::new), with options.
     pub fn with_options(store: Store, target: Target, options: Options) -> Self {
-        let context = store.key(DOMAIN).key("environment", target.environment()).finish();
+        let context = function_context(&store, target.environment());
         Engine(Arc::new(Inner { store, target, options, context, handles: Arc::default() }))
     }
 
@@ -165,6 +166,17 @@ impl Engine {
             draft
         });
 
+        let fetched = fetched.into_iter().zip(&places).map(|(result, &(number, index))| {
+            let (record, origin) = result?;
+            if store.config().audit && origin != Origin::Made {
+                let Definition { name, clif } = &programs[number].functions[index];
+                store.count_audited();
+                let compiled = compilers.of(number).compile(name, clif)?;
+                audit::compare(name, record.payload(), &compiled)?;
+            }
+            Ok((record, origin))
+        });
+        let fetched: Vec<_> = fetched.collect();
         let mut fetched =
             fetched.into_iter().zip(keys).zip(micros).map(|((result, key), micros)| {
                 result.map(|(record, origin)| Fetched { record, origin, key, micros })
@@ -274,6 +286,11 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Engine({:?})", self.0.target)
     }
+}
+
+/// What the keys of functions are computed in, of this store and environment.
+pub(crate) fn function_context(store: &Store, environment: &Key) -> Key {
+    store.key(DOMAIN).key("environment", environment).finish()
 }
 
 /// A compiler per engine, for jobs that name their engines in any order.

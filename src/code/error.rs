@@ -72,6 +72,18 @@ pub enum CodeError {
         /// What stands in the way.
         reason: String,
     },
+    /// What was found in the store is not what a compile gives: an audit's result.
+    #[error(
+        "function {function}: the cached code differs from a new compile\ncached:\n{cached}\ncompiled now:\n{compiled}"
+    )]
+    Audit {
+        /// The function's name.
+        function: String,
+        /// What was cached, disassembled.
+        cached: String,
+        /// What a compile gave, disassembled.
+        compiled: String,
+    },
     /// The system gave no memory, or none that may be executed.
     #[error("executable memory: {0}")]
     Memory(String),

@@ -127,6 +127,11 @@ fn parts(isa: &dyn TargetIsa) -> Vec<Part> {
     parts
 }
 
+/// The key of the environment that this ISA makes.
+pub(crate) fn environment(isa: &dyn TargetIsa) -> Key {
+    key(&parts(isa))
+}
+
 fn key(parts: &[Part]) -> Key {
     let mut key = KeyBuilder::new("cachelift environment v1");
     for part in parts {
@@ -169,10 +174,6 @@ mod tests {
             builder.set(name, value).unwrap();
         }
         builder.finish(settings::Flags::new(flags)).unwrap()
-    }
-
-    fn environment(isa: &dyn TargetIsa) -> Key {
-        key(&parts(isa))
     }
 
     /// A value that a setting does not have by default.

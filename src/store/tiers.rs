@@ -131,6 +131,10 @@ impl<F: MapFs> Tiers<F> {
         &self.config
     }
 
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     pub(super) fn status(&self) -> &Status {
         &self.status
     }

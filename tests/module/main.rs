@@ -1,0 +1,9 @@
+//! `CachingModule` as authors of JITs see it: a `JITModule` that finds what was compiled before.
+#![cfg(all(feature = "jit", feature = "cli"))]
+
+mod audit;
+mod binding;
+mod conformance;
+mod drop_in;
+mod groups;
+mod support;
