@@ -36,7 +36,7 @@ mod link;
 mod load;
 mod loaded;
 mod module;
-mod patch;
+pub(crate) mod patch;
 mod program;
 pub mod target;
 

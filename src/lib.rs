@@ -32,7 +32,7 @@ compile_error!(
     "cachelift runs on 64-bit little-endian Linux and macOS; see the README's section on limits"
 );
 
-#[cfg(feature = "benching")]
+#[cfg(all(feature = "benching", not(any(loom, shuttle))))]
 #[doc(hidden)]
 pub mod benching;
 #[cfg(feature = "cli")]

@@ -46,7 +46,7 @@ fn meta(n: u64) -> Meta {
     meta.producer = "compat".into();
     meta.created_s = 1_700_000_000 + n;
     meta.cost_us = 1 << n;
-    meta.source = (n % 2 == 0).then(|| format!("source of {n}"));
+    meta.source = (n.is_multiple_of(2)).then(|| format!("source of {n}"));
     meta
 }
 

@@ -29,7 +29,7 @@ fn calls_of_hits(dir: &Path, size: usize, memory: &str, tier: &str) -> Vec<Strin
     calls.map(str::to_owned).collect()
 }
 
-/// Mutants: a segment opened anew for each hit; a clock that is asked through the kernel.
+/// Mutant seen killed: a segment opened anew for each hit.
 #[test]
 fn hits_ask_the_kernel_for_little() {
     if !Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success()) {

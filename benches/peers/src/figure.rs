@@ -67,8 +67,9 @@ impl Figures {
     /// Adds a figure, and says so on stderr.
     pub fn add(&mut self, figure: Figure) {
         let Figure { name, peer, .. } = &figure;
+        let (ours, theirs) = (time(figure.ours), time(figure.theirs));
         let (ratio, target, verdict) = (figure.ratio(), figure.target(), figure.verdict());
-        eprintln!("  {name} / {peer}: {ratio:.2} {target} {verdict}");
+        eprintln!("  {name} / {peer}: {ours}, {theirs}: {ratio:.2} {target} {verdict}");
         self.0.push(figure);
     }
 

@@ -143,7 +143,7 @@ impl Words for Map {
         mapped_fence(Ordering::Acquire);
     }
 
-    // Three times as fast as word by word into zeros: bounds are checked once, and the memory is written once.
+    // Bounds are checked once, and the memory is written once.
     fn copy_new(&self, offset: usize, length: usize) -> Vec<u8> {
         const LINE: usize = 64;
         words::check_range(self, offset, length);
