@@ -41,13 +41,14 @@ fn payload(n: u64) -> Vec<u8> {
 }
 
 fn meta(n: u64) -> Meta {
-    let mut meta = Meta::default();
-    meta.label = format!("function {n}");
-    meta.producer = "compat".into();
-    meta.created_s = 1_700_000_000 + n;
-    meta.cost_us = 1 << n;
-    meta.source = (n % 2 == 0).then(|| format!("source of {n}"));
-    meta
+    Meta {
+        label: format!("function {n}"),
+        producer: "compat".into(),
+        created_s: 1_700_000_000 + n,
+        cost_us: 1 << n,
+        source: n.is_multiple_of(2).then(|| format!("source of {n}")),
+        ..Meta::default()
+    }
 }
 
 fn note(n: u64) -> Vec<u8> {

@@ -100,7 +100,7 @@ fn act(index: &Index<Array>, input: &mut Input<'_>) {
     let is_found = |wanted: &Candidate| index.candidates(fingerprint).any(|found| found == *wanted);
     match (operation % 8, last) {
         (0..=3, _) => {
-            let put = if operation % 2 == 0 {
+            let put = if operation.is_multiple_of(2) {
                 index.insert(fingerprint, location, Recency::default())
             } else {
                 index.append(fingerprint, location, Recency::default())

@@ -26,7 +26,7 @@ pub fn segment(input: &[u8]) {
         return;
     }
     let put = input.byte();
-    let kinds = |n: u8| if n % 2 == 0 { Kind::Artifact } else { Kind::Note };
+    let kinds = |n: u8| if n.is_multiple_of(2) { Kind::Artifact } else { Kind::Note };
     let records: Vec<_> = (0..put % 16).map(|n| (n.wrapping_mul(put), kinds(n))).collect();
     let (mut bytes, entries) = forge::segment(1, [3; 16], &records);
     let whole = bytes.clone();
@@ -74,17 +74,15 @@ fn fixed(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
     for length in [META_LEN, CURRENT_LEN] {
         for bytes in [bytes, &sealed.clone()] {
-            let same = |encoded: &[u8], says: &[std::ops::Range<usize>]| {
-                says.iter().for_each(|says| assert_eq!(encoded[says.clone()], bytes[says.clone()]));
-            };
+            let same = |encoded: &[u8], says: usize| assert_eq!(encoded[..says], bytes[..says]);
             if let Ok(meta) = Meta::parse(bytes) {
-                same(&meta.encode(), &[0..40]);
+                same(&meta.encode(), 40);
             }
             if let Ok(current) = Current::parse(bytes) {
-                same(&current.encode(), &[0..40]);
+                same(&current.encode(), 40);
             }
             if let Ok(header) = SegmentHeader::parse(bytes) {
-                same(&header.encode(), &[0..48]);
+                same(&header.encode(), 48);
             }
         }
         forge::seal(&mut sealed, length);

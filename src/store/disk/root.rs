@@ -89,6 +89,11 @@ impl<F: Fs> Root<F> {
         Some(opened)
     }
 
+    /// Whether the held directory is the one at the path.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.is_current(&self.held())
+    }
+
     fn is_current(&self, held: &Opened<F::Handle>) -> bool {
         let identity = |at, name| self.fs.stat_at(at, name).ok().map(|stat| stat.identity());
         identity(&held.parent, &held.name) == Some(held.root_identity)

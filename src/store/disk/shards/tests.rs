@@ -1380,7 +1380,7 @@ fn a_roomy_cache_is_pruned_to_little() {
 
     shards.prune(0, None).unwrap();
     assert_eq!((count_right(&other, 420), dir.names("seg-").len()), (0, 0));
-    assert!(occupied(&space) <= 16 * 12 << 10);
+    assert!(occupied(&space) <= 16 * (12 << 10));
     fill(&other, 0, 100);
     assert_eq!(count_right(&shards, 100), 100);
 }
