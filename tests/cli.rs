@@ -775,8 +775,7 @@ fn the_cache_is_counted_and_cleared() {
     assert_eq!(summary(&ran)["counts"]["made"], 1);
 }
 
-/// While others work: they find what they put, or make it again, and it is never anything else. Mutants seen killed: a
-/// limit on records' bytes ignored; damage neither counted nor told by the exit code.
+/// While others work: they find what they put, or make it again, and it is never anything else.
 #[test]
 fn pruning_and_verifying_disturb_nobody() {
     let folder = Folder::new(&[]);

@@ -8,8 +8,7 @@
 //! this version cannot read of it, users lose. A new format gets a fixture of its own beside it. `WRITE_FIXTURE=1 cargo
 //! test --test compat -- --test-threads=1` makes it where there is none.
 //!
-//! Mutants seen killed: `format::FORMAT`, `record::FORMAT`; the bits of a slot's offset; the seal's order; the fields of
-//! `Meta` in another order.
+//! Mutants seen killed: `format::FORMAT`, `record::FORMAT`; the bits of a slot's offset; the seal's order.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

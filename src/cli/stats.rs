@@ -197,7 +197,6 @@ mod tests {
     use crate::key::Key;
     use crate::store::Kind;
 
-    /// Mutants: the rows in another order; `<=`; a use in the future left out.
     #[test]
     fn each_entry_is_in_one_row() {
         let now_s = 100 * DAY_S;

@@ -165,7 +165,7 @@ mod tests {
         Stats { disk: 3, made: 1, us_make: 50, reasons, ..Stats::default() }
     }
 
-    /// Mutants seen killed: the lock not taken; the file written in place.
+    /// Mutant seen killed: the lock not taken.
     #[test]
     fn no_process_loses_what_another_adds() {
         let test = test_path!(no_process_loses_what_another_adds);
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(names, [TOTALS, LOCK]);
     }
 
-    /// Mutants seen killed: a length not looked at; a sum that overflows; the directory made again.
+    /// Mutants seen killed: a sum that overflows; the directory made again.
     #[test]
     fn any_file_will_do_and_none_is_made_where_nothing_is() {
         let temp = tempfile::tempdir().unwrap();

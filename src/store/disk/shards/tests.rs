@@ -1344,7 +1344,7 @@ fn what_a_dead_writer_left_is_removed_after_an_hour() {
 }
 
 /// Where whole segments are too much to give back, what is worth the most is kept all the same. Mutants seen killed:
-/// no segment packed; the index as large as before; the least worthy first; the order of worth in place of the index's.
+/// no segment packed; the index as large as before; the least worthy first.
 #[test]
 fn a_roomy_cache_is_pruned_to_little() {
     let dir = Dir::new();
@@ -1386,8 +1386,8 @@ fn a_roomy_cache_is_pruned_to_little() {
 }
 
 /// Names of ours with numbers that nobody ever gave: neither counted on from, which would leave the range of numbers
-/// or the reach of the index, nor in the way. Mutants seen killed: `SKIPPED` without an end; the highest generation
-/// plus one whatever it is; the last name counted from in `recover`.
+/// or the reach of the index, nor in the way. Mutants seen killed: `SKIPPED` without an end; the highest
+/// generation plus one whatever it is.
 #[test]
 fn stray_names_are_not_counted_on_from() {
     let stray = ["seg-fffffffffffe", "seg-ffffffffffff", "idx-ffffffffffff"];
