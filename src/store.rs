@@ -34,7 +34,8 @@ use crate::stats::Stats;
 use crate::sync::Arc;
 
 pub use disk::record::{Kind, Meta};
-pub use disk::usage::{Amount, Entry, Usage, Verified};
+pub use disk::totals::Totals;
+pub use disk::usage::{Amount, Entry, ShardUsage, Usage, Verified};
 pub use record::{Draft, Origin, Published, Record};
 pub use status::{Inspection, PruneLimits, Status};
 
@@ -177,6 +178,17 @@ impl Store {
     /// What lies in the cache directory: nothing if there is none. Reads the whole directory.
     pub fn usage(&self) -> Usage {
         self.0.usage()
+    }
+
+    /// How full each shard of the cache directory is; nothing where its file system cannot be mapped. Reads every
+    /// index.
+    pub fn shards(&self) -> Vec<ShardUsage> {
+        self.0.shards()
+    }
+
+    /// What all processes did that closed their stores of this directory, this one's open store not among them.
+    pub fn totals(&self) -> Totals {
+        self.0.totals()
     }
 
     /// The entries of the cache directory, in no order. Others may add and remove some meanwhile.

@@ -4,9 +4,13 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use cachelift::config::Config;
+use cachelift::key::Key;
+use cachelift::store::{Draft, Store};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -702,7 +706,19 @@ fn the_cache_is_counted_and_cleared() {
     let none = json();
     assert_eq!(
         fields(&none),
-        sorted(["schema", "dir", "max_size", "artifacts", "notes", "temporary", "occupied"])
+        sorted([
+            "schema",
+            "dir",
+            "max_size",
+            "artifacts",
+            "notes",
+            "temporary",
+            "occupied",
+            "shards",
+            "ages",
+            "hit_rate",
+            "totals"
+        ])
     );
     assert_eq!(none["schema"], 1);
     assert_eq!(none["dir"].as_str(), dir.to_str());
@@ -724,7 +740,28 @@ fn the_cache_is_counted_and_cleared() {
         "{}",
         human.stdout
     );
-    assert!(human.stdout.ends_with(" of at most 2.0 GiB\n"), "{}", human.stdout);
+    assert!(human.stdout.contains(" of at most 2.0 GiB\n"), "{}", human.stdout);
+    assert!(!human.stdout.contains('\x1b'), "no colours into a pipe: {:?}", human.stdout);
+    let sum = |list: &Value, field: &str| -> u64 {
+        list.as_array().unwrap().iter().map(|row| row[field].as_u64().unwrap()).sum()
+    };
+    let all = entries + some["notes"]["entries"].as_u64().unwrap();
+    assert_eq!(some["shards"].as_array().unwrap().len(), 16);
+    assert_eq!((sum(&some["shards"], "entries"), sum(&some["ages"], "entries")), (all, all));
+    assert_eq!(sum(&some["shards"], "occupied"), some["occupied"].as_u64().unwrap());
+    assert_eq!(some["ages"][0]["entries"], all, "all were used just now");
+    assert_eq!(human.stdout.lines().filter(|line| line.contains(" slots used, ")).count(), 16);
+
+    // Another process, which finds what this one made.
+    let count = |json: &Value, field: &str| json["totals"][field].as_u64().unwrap();
+    assert!(count(&some, "made") >= 1 && count(&some, "disk") == 0, "{some}");
+    assert_eq!(count(&some, "stores"), 1);
+    folder.run(&["run", "f.clif"]);
+    let again = json();
+    let (made, disk) = (count(&again, "made"), count(&again, "disk"));
+    assert!(made == count(&some, "made") && disk >= 1, "{again}");
+    assert!(again["hit_rate"].as_f64().unwrap() > 0.0 && again["hit_rate"].as_f64().unwrap() < 1.0);
+    let some = again;
 
     let read_only =
         ran(folder.command(&["clear"]).env("CACHELIFT_MODE", "read-only").output().unwrap());
@@ -736,6 +773,87 @@ fn the_cache_is_counted_and_cleared() {
     assert_eq!(json()["artifacts"]["entries"], 0);
     let ran = folder.run(&["run", "--summary", "json", "f.clif"]);
     assert_eq!(summary(&ran)["counts"]["made"], 1);
+}
+
+/// While others work: they find what they put, or make it again, and it is never anything else.
+#[test]
+fn pruning_and_verifying_disturb_nobody() {
+    let folder = Folder::new(&[]);
+    let dir = folder.path().join("cache");
+    let key = |n: u64| Key::from_bytes(*blake3::hash(&n.to_le_bytes()).as_bytes());
+    let payload = |n: u64| vec![n as u8; 900];
+    let mut config = Config::default().dir(&dir);
+    // So that each look is at the disk.
+    config.memory_size = 1;
+    let store = Store::open(config);
+    let make = |n| {
+        let made = store.try_get_with(&key(n), || Ok::<_, ()>(Draft::new(payload(n))));
+        assert!(made.unwrap().0.payload() == payload(n), "{n}");
+    };
+    (0..300).for_each(make);
+    let json = |arguments: &[&str], code| {
+        let ran = folder.run(arguments);
+        // Damage is logged.
+        assert_eq!((ran.code, ran.stderr.is_empty()), (Some(code), code == 0), "{}", ran.stderr);
+        serde_json::from_str::<Value>(&ran.stdout).unwrap()
+    };
+    let occupied = || json(&["stats", "--format", "json"], 0)["occupied"].as_u64().unwrap();
+    assert!(occupied() > 16 << 20);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                (0..320).for_each(make);
+            }
+        });
+        for size in ["40M", "2M", "600K", "2M"] {
+            let ran = folder.run(&["prune", "--max-size", size]);
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
+            assert!(ran.stderr.starts_with("removed "), "{}", ran.stderr);
+            assert_eq!(json(&["verify", "--format", "json"], 0)["damaged"], 0);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    (0..320).for_each(make);
+
+    folder.run(&["prune", "--max-size", "1M"]);
+    assert!(occupied() <= 1 << 20, "{}", occupied());
+    let verified = json(&["verify", "--format", "json"], 0);
+    assert_eq!(fields(&verified), sorted(["schema", "whole", "damaged", "bytes"]));
+    assert_eq!((&verified["whole"], &verified["damaged"]), (&320.into(), &0.into()), "it all fits");
+    assert_eq!(folder.run(&["prune", "--older-than", "7d"]).code, Some(0));
+    assert_eq!(json(&["verify", "--format", "json"], 0)["whole"], 320);
+
+    // One flipped bit in a payload.
+    let segments = segments(&dir);
+    let (path, bytes) = &segments[0];
+    let mut bytes = bytes.clone();
+    let at = bytes
+        .windows(900)
+        .position(|window| window.iter().all(|byte| *byte == window[0] && *byte != 0));
+    bytes[at.unwrap() + 450] ^= 1;
+    fs::write(path, bytes).unwrap();
+    let verified = json(&["verify", "--format", "json"], 3);
+    assert_eq!((&verified["whole"], &verified["damaged"]), (&319.into(), &1.into()));
+    assert_eq!(json(&["verify", "--format", "json"], 0)["whole"], 319, "it was taken out");
+    assert!(folder.run(&["verify"]).stdout.contains("319 whole, "));
+    folder.run(&["prune", "--max-size", "0"]);
+    assert_eq!(json(&["verify", "--format", "json"], 0)["whole"], 0);
+}
+
+/// The segments below a directory, each with its bytes.
+fn segments(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut segments = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            segments.extend(self::segments(&path));
+        } else if path.file_name().unwrap().to_str().unwrap().starts_with("seg-") {
+            let bytes = fs::read(&path).unwrap();
+            segments.push((path, bytes));
+        }
+    }
+    segments
 }
 
 /// A reader that goes away ends nothing early; data that cannot be written is a failure.

@@ -8,8 +8,7 @@
 //! this version cannot read of it, users lose. A new format gets a fixture of its own beside it. `WRITE_FIXTURE=1 cargo
 //! test --test compat -- --test-threads=1` makes it where there is none.
 //!
-//! Mutants seen killed: `format::FORMAT`, `record::FORMAT`; the bits of a slot's offset; the seal's order; the fields of
-//! `Meta` in another order.
+//! Mutants seen killed: `format::FORMAT`, `record::FORMAT`; the bits of a slot's offset; the seal's order.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -41,13 +40,14 @@ fn payload(n: u64) -> Vec<u8> {
 }
 
 fn meta(n: u64) -> Meta {
-    let mut meta = Meta::default();
-    meta.label = format!("function {n}");
-    meta.producer = "compat".into();
-    meta.created_s = 1_700_000_000 + n;
-    meta.cost_us = 1 << n;
-    meta.source = (n.is_multiple_of(2)).then(|| format!("source of {n}"));
-    meta
+    Meta {
+        label: format!("function {n}"),
+        producer: "compat".into(),
+        created_s: 1_700_000_000 + n,
+        cost_us: 1 << n,
+        source: n.is_multiple_of(2).then(|| format!("source of {n}")),
+        ..Meta::default()
+    }
 }
 
 fn note(n: u64) -> Vec<u8> {

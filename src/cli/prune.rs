@@ -12,7 +12,7 @@ use crate::store::{PruneLimits, Store};
 /// Remove what was not used for long, and what is over a limit
 ///
 /// Entries that are worth the least for the room they take go first. Processes that use the cache meanwhile
-/// go on; what they have loaded stays theirs.
+/// go on; what they have loaded stays theirs. An empty cache occupies some 200 KiB.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

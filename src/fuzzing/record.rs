@@ -12,7 +12,7 @@ use crate::store::disk::record::{self, Kind, Meta};
 pub fn record(input: &[u8]) {
     let [mode, tag, cut, rest @ ..] = input else { return };
     let key = Key::from_bytes([*tag; 32]);
-    if mode % 2 == 0 {
+    if mode.is_multiple_of(2) {
         if let Ok((found, kind, layout)) = record::parse_any(rest) {
             let same = record::parse(rest, &found, kind).expect("parses again by its own key");
             assert_eq!(same, layout);

@@ -74,8 +74,7 @@ fn fixed(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
     for length in [META_LEN, CURRENT_LEN] {
         for bytes in [bytes, &sealed.clone()] {
-            let same =
-                |encoded: &[u8], length: usize| assert_eq!(encoded[..length], bytes[..length]);
+            let same = |encoded: &[u8], says: usize| assert_eq!(encoded[..says], bytes[..says]);
             if let Ok(meta) = Meta::parse(bytes) {
                 same(&meta.encode(), 40);
             }

@@ -30,6 +30,7 @@ pub(crate) mod shards;
 pub(crate) mod sizing;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod totals;
 pub(crate) mod trust;
 pub(crate) mod usage;
 pub(crate) mod words;

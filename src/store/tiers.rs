@@ -18,8 +18,9 @@ use super::disk::lock::{self, LockFile};
 use super::disk::map::MapFs;
 use super::disk::record::Kind;
 use super::disk::root::Root;
+use super::disk::totals::{self, Totals};
 use super::disk::trust::Purpose;
-use super::disk::usage::{Entry, Usage, Verified};
+use super::disk::usage::{Entry, ShardUsage, Usage, Verified};
 use super::failpoint::{self, Step};
 use super::flight::{Duplicate, Got, SingleFlight};
 use super::memory::Memory;
@@ -255,6 +256,14 @@ impl<F: MapFs> Tiers<F> {
         self.dir.as_ref().map(|dir| dir.records.usage()).unwrap_or_default()
     }
 
+    pub(super) fn shards(&self) -> Vec<ShardUsage> {
+        self.dir.as_ref().map(|dir| dir.records.fills()).unwrap_or_default()
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        self.dir.as_ref().map(|dir| totals::read(&dir.root)).unwrap_or_default()
+    }
+
     pub(super) fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         if let Some(dir) = &self.dir {
@@ -408,8 +417,14 @@ impl<F: MapFs> super::flight::Tiers<Record> for Tiers<F> {
 impl<F: MapFs> Drop for Tiers<F> {
     fn drop(&mut self) {
         // A forked child would tell its parent's counts again.
-        if let (Some(file), true) = (&self.config.stats, self.process == std::process::id()) {
+        if self.process != std::process::id() {
+            return;
+        }
+        if let Some(file) = &self.config.stats {
             self.stats().append_to(file);
+        }
+        if let Some(dir) = self.writable() {
+            totals::add(&dir.root, &self.stats());
         }
     }
 }

@@ -10,7 +10,7 @@ use super::map::MapFs;
 use super::record::Kind;
 use super::root::Root;
 use super::shards::Shards;
-use super::usage::{Entry, Usage, Verified};
+use super::usage::{Entry, ShardUsage, Usage, Verified};
 use crate::key::Key;
 use crate::sync::Arc;
 
@@ -96,6 +96,14 @@ impl<F: MapFs> Backend<F> {
         match self {
             Backend::Shards(shards) => shards.usage(),
             Backend::Large(large) => large.usage(),
+        }
+    }
+
+    /// How full each shard is; nothing where there are none.
+    pub(crate) fn fills(&self) -> Vec<ShardUsage> {
+        match self {
+            Backend::Shards(shards) => shards.fills(),
+            Backend::Large(_) => Vec::new(),
         }
     }
 

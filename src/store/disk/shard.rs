@@ -48,6 +48,7 @@ use super::record::{Kind, Meta};
 use super::root::Root;
 use super::sizing::Sizing;
 use super::trust::Opened;
+use super::usage::ShardUsage;
 use crate::key::Key;
 use crate::sync::{Arc, AtomicU32, Mutex};
 
@@ -179,6 +180,22 @@ impl<F: MapFs> Shard<F> {
                 visit(key, kind, &candidate, recency);
             }
         }
+    }
+
+    /// How full it is, against this process's limit.
+    pub(crate) fn fill(&self) -> ShardUsage {
+        let mut fill =
+            ShardUsage { shard: self.number, limit: self.sizing.limit, ..Default::default() };
+        if let Some(held) = self.current_index() {
+            fill.slots = held.header().slots() as u64;
+            fill.used_slots = held.recount().entries;
+            for (candidate, _) in held.entries() {
+                fill.entries += 1;
+                fill.bytes += candidate.location.length;
+            }
+        }
+        let survey = self.open_folder().and_then(|dir| self.survey(&dir)).unwrap_or_default();
+        ShardUsage { occupied: survey.occupied, segments: survey.segments.len() as u64, ..fill }
     }
 
     /// The index as `CURRENT` names it now.

@@ -26,7 +26,7 @@ use super::root::Root;
 use super::shard::{Shard, Turn, Unwritten, trusted};
 use super::sizing::{Sizing, shard_bits};
 use super::trust::Opened;
-use super::usage::{Entry, Usage, Verified};
+use super::usage::{Entry, ShardUsage, Usage, Verified};
 
 /// How long writing is left alone after an error that would come again.
 const BACK_OFF_S: u64 = 60;
@@ -160,6 +160,11 @@ impl<F: MapFs> Shards<F> {
             usage.occupied = open.shards.iter().map(Shard::occupied).sum();
         }
         usage
+    }
+
+    /// How full each shard is.
+    pub(crate) fn fills(&self) -> Vec<ShardUsage> {
+        self.held().map(|open| open.shards.iter().map(Shard::fill).collect()).unwrap_or_default()
     }
 
     /// Removes every entry; says what there was.

@@ -67,6 +67,29 @@ impl Usage {
     }
 }
 
+/// How full a shard is: one of the parts in which a cache directory keeps its records, where its file system can be
+/// mapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ShardUsage {
+    /// Its number.
+    pub shard: u16,
+    /// Entries that are found.
+    pub entries: u64,
+    /// The bytes of their records.
+    pub bytes: u64,
+    /// The bytes that its files occupy on disk.
+    pub occupied: u64,
+    /// The bytes that they may occupy, give or take a segment.
+    pub limit: u64,
+    /// How many segments it has.
+    pub segments: u64,
+    /// The slots of its index; a larger one is made when half of them are used.
+    pub slots: u64,
+    /// The slots that are used, by entries that are found and by those that were.
+    pub used_slots: u64,
+}
+
 /// What reading every record came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

@@ -1358,7 +1358,7 @@ fn what_a_dead_writer_left_is_removed_after_an_hour() {
 }
 
 /// Where whole segments are too much to give back, what is worth the most is kept all the same. Mutants seen killed:
-/// no segment packed; the index as large as before; the least worthy first; the order of worth in place of the index's.
+/// no segment packed; the index as large as before; the least worthy first.
 #[test]
 fn a_roomy_cache_is_pruned_to_little() {
     let dir = Dir::new();
@@ -1394,14 +1394,14 @@ fn a_roomy_cache_is_pruned_to_little() {
 
     shards.prune(0, None).unwrap();
     assert_eq!((count_right(&other, 420), dir.names("seg-").len()), (0, 0));
-    assert!(occupied(&space) <= (16 * 12) << 10);
+    assert!(occupied(&space) <= 16 * (12 << 10));
     fill(&other, 0, 100);
     assert_eq!(count_right(&shards, 100), 100);
 }
 
 /// Names of ours with numbers that nobody ever gave: neither counted on from, which would leave the range of numbers
-/// or the reach of the index, nor in the way. Mutants seen killed: `SKIPPED` without an end; the highest generation
-/// plus one whatever it is; the last name counted from in `recover`.
+/// or the reach of the index, nor in the way. Mutants seen killed: `SKIPPED` without an end; the highest
+/// generation plus one whatever it is.
 #[test]
 fn stray_names_are_not_counted_on_from() {
     let stray = ["seg-fffffffffffe", "seg-ffffffffffff", "idx-ffffffffffff"];
