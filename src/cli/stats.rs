@@ -177,7 +177,7 @@ fn bar(part: u64, whole: u64) -> String {
     let share = part as f64 / whole.max(1) as f64;
     let eighths = (share.min(1.0) * (8 * WIDTH) as f64).ceil() as usize;
     let mut bar = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         bar.push(EIGHTHS[eighths % 8]);
     }
     format!("{bar:<WIDTH$}▏")
