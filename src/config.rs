@@ -15,6 +15,7 @@
 //!
 //! A value set on the builder wins over the environment, which wins over the default.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::error::ConfigError;
@@ -87,21 +88,34 @@ impl Config {
             );
             return Ok(Config { mode: Mode::Off, ..Config::default() });
         }
-        Self::from_lookup(|name| std::env::var_os(name).and_then(|value| value.into_string().ok()))
+        Self::from_os(|name| std::env::var_os(name))
     }
 
     /// As [`from_env`](Self::from_env), with `lookup` in place of the environment.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        let set = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        Self::from_os(|name| lookup(name).map(OsString::from))
+    }
+
+    /// Paths are taken as they are: one that is not UTF-8 is refused where it is opened, with the reason.
+    fn from_os(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
+        let path = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let set = |name: &str| -> Result<Option<String>, ConfigError> {
+            let text = |value: OsString| {
+                value
+                    .into_string()
+                    .map_err(|value| bad(name, &value.to_string_lossy(), "text in UTF-8"))
+            };
+            lookup(name).filter(|value| !value.is_empty()).map(text).transpose()
+        };
         let mut config = Config {
-            dir: set("CACHELIFT_DIR").map(PathBuf::from).or_else(|| default_dir(&set)),
-            base_dir: set("CACHELIFT_BASE_DIR").map(PathBuf::from),
-            namespace: set("CACHELIFT_NAMESPACE").unwrap_or_default(),
-            salt: set("CACHELIFT_SALT").unwrap_or_default(),
-            stats: set("CACHELIFT_STATS").map(PathBuf::from),
+            dir: path("CACHELIFT_DIR").or_else(|| default_dir(&path)),
+            base_dir: path("CACHELIFT_BASE_DIR"),
+            namespace: set("CACHELIFT_NAMESPACE")?.unwrap_or_default(),
+            salt: set("CACHELIFT_SALT")?.unwrap_or_default(),
+            stats: path("CACHELIFT_STATS"),
             ..Config::default()
         };
-        if let Some(mode) = set("CACHELIFT_MODE") {
+        if let Some(mode) = set("CACHELIFT_MODE")? {
             config.mode = match mode.as_str() {
                 "read-write" => Mode::ReadWrite,
                 "read-only" => Mode::ReadOnly,
@@ -116,17 +130,17 @@ impl Config {
                 }
             };
         }
-        if let Some(audit) = set("CACHELIFT_AUDIT") {
+        if let Some(audit) = set("CACHELIFT_AUDIT")? {
             config.audit = match audit.as_str() {
                 "1" => true,
                 "0" => false,
                 _ => return Err(bad("CACHELIFT_AUDIT", &audit, "1 or 0")),
             };
         }
-        if let Some(size) = set("CACHELIFT_MAX_SIZE") {
+        if let Some(size) = set("CACHELIFT_MAX_SIZE")? {
             config.max_size = parse_size("CACHELIFT_MAX_SIZE", &size)?;
         }
-        if let Some(size) = set("CACHELIFT_MEMORY_SIZE") {
+        if let Some(size) = set("CACHELIFT_MEMORY_SIZE")? {
             config.memory_size = parse_size("CACHELIFT_MEMORY_SIZE", &size)?;
         }
         Ok(config)
@@ -198,12 +212,11 @@ fn is_secure_execution() -> bool {
     false
 }
 
-fn default_dir(set: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+fn default_dir(path: &impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     // The XDG specification tells to ignore a relative path.
-    let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
-    set("XDG_CACHE_HOME")
-        .and_then(absolute)
-        .or_else(|| Some(set("HOME").and_then(absolute)?.join(".cache")))
+    let absolute = |name| path(name).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| Some(absolute("HOME")?.join(".cache")))
         .map(|base| base.join("cachelift"))
 }
 
@@ -218,6 +231,19 @@ mod tests {
 
     use super::*;
     use crate::store::disk::testing::{again, role, sh, skipped, succeeded, test_path};
+
+    /// Mutant seen killed: what is not UTF-8 taken for unset.
+    #[test]
+    fn what_is_not_utf8_is_no_unset_variable() {
+        use std::os::unix::ffi::OsStringExt;
+        let odd = || OsString::from_vec(b"/some/\xffwhere".to_vec());
+        let only = |set: &'static str| Config::from_os(move |name| (name == set).then(odd));
+        assert_eq!(only("CACHELIFT_DIR").unwrap().dir, Some(odd().into()));
+        assert_eq!(only("HOME").unwrap().dir, Some(PathBuf::from(odd()).join(".cache/cachelift")));
+        for text in ["CACHELIFT_NAMESPACE", "CACHELIFT_SALT", "CACHELIFT_MODE"] {
+            assert!(only(text).unwrap_err().to_string().contains(text));
+        }
+    }
 
     /// Mutants seen killed: the auxiliary vector not read; nothing looked at.
     #[test]

@@ -265,6 +265,33 @@ fn processes_share_the_work() {
     }
 }
 
+/// One of two processes is killed while it compiles: the other does the work of both, and leaves nothing out. What
+/// each waiter does then, and the mutants of it, is in `flight::processes`.
+#[test]
+fn a_killed_process_leaves_its_work_to_the_others() {
+    let Some(files) = corpus() else { return };
+    let backwards: Vec<_> = files.iter().rev().cloned().collect();
+    let whole = Cache::new().run(&files);
+    for born in [1, 4, 16] {
+        let cache = Cache::new();
+        let mut victim = cache.command(&backwards).stdout(Stdio::null()).spawn().unwrap();
+        let other = cache.command(&files).spawn().unwrap();
+        let shards = cache.dir().join("v1-x86_64-le64/s");
+        // So many shards are there: both are at work.
+        while fs::read_dir(&shards).map_or(0, Iterator::count) < born
+            && victim.try_wait().unwrap().is_none()
+        {
+            std::thread::yield_now();
+        }
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        assert_eq!(Run::of(other).passed(), whole.passed());
+        let after = cache.run(&files);
+        assert_eq!(after.passed(), whole.passed());
+        after.made_nothing();
+    }
+}
+
 /// A few functions whose code has every section that code can have: calls, traps, constants, a frame; and
 /// two whose records are of one length.
 const SMALL: &str = "\
