@@ -308,8 +308,16 @@ pub(crate) fn skipped(test: &str, why: &str) {
 
 /// Runs a process to its end; panics with all it said if it failed, or ran no test.
 pub(crate) fn succeed(mut command: Command) -> String {
-    let output = command.stderr(Stdio::piped()).output().unwrap();
-    succeeded(&output)
+    command.stderr(Stdio::piped());
+    // A child that another test forked while the program was copied has it open for writing until it ends.
+    let output = (0..1000).find_map(|_| match command.output() {
+        Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            None
+        }
+        ran => Some(ran.unwrap()),
+    });
+    succeeded(&output.expect("the program can be run"))
 }
 
 /// As [`succeed`] for a process that has ended.

@@ -63,7 +63,7 @@ impl<F: MapFs> Turn<'_, F> {
         // The segment that is being filled is no exception.
         writer.set_tail(None);
         self.writer.active = None;
-        if !self.is_packed_to(sizing.limit) {
+        if !self.is_packed_to(sizing.limit) || planted(NO_LIMIT) {
             return self.evict_down_to(&held, survey, sizing.limit);
         }
         // There is room for what is written, within what a full shard may occupy.

@@ -1185,17 +1185,21 @@ fn a_segments_id_that_is_given_again_is_noticed() {
 }
 
 fn replace_what_was_pruned() {
-    for length in [100, 20_000] {
-        let dir = Dir::new();
-        let (one, two) = (shards(&dir.path()), shards(&dir.path()));
-        let set = |byte: u8| {
-            set_note(&one, 1, &vec![byte; length]).unwrap();
-            get(&one, 1, Note, Thorough)
-        };
-        for round in 0..3 {
-            assert_eq!(set(round), Some(vec![round; length]), "{length}");
-            two.prune(0, None).unwrap();
-        }
+    let dir = Dir::new();
+    let fs = Faulty::default();
+    let one = shards_on(RealFs, &dir.path(), 256 * MIB);
+    let two = shards_on(fs.clone(), &dir.path(), 256 * MIB);
+    // Long enough for a segment of its own, which goes with it; short enough to be mapped.
+    let set = |byte: u8| {
+        set_note(&one, 1, &vec![byte; 200 << 10]).unwrap();
+        get(&one, 1, Note, Thorough)
+    };
+    for round in 0..3 {
+        assert!(set(round) == Some(vec![round; 200 << 10]), "{round}");
+        // By age: to prune to a size makes a generation, with which mappings are forgotten.
+        fs.pass(2 * 3600);
+        two.prune(u64::MAX, Some(0)).unwrap();
+        assert_eq!(get(&two, 1, Note, Thorough), None);
     }
 }
 
