@@ -11,13 +11,13 @@
 //!
 //! | target | what is bent |
 //! |---|---|
-//! | [`record`] | one record |
-//! | [`segment`] | a segment that is scanned, and the other files of fixed length |
-//! | [`index`] | the words of an index, which is then filled, moved in and rebuilt |
-//! | [`shard`] | the files of a whole cache directory, in which eight keys are then put and got |
+//! | `record` | one record |
+//! | `segment` | a segment that is scanned, and the other files of fixed length |
+//! | `index` | the words of an index, which is then filled, moved in and rebuilt |
+//! | `shard` | the files of a whole cache directory, in which eight keys are then put and got |
 //! | `artifact` (feature `jit`) | the artifact of a function, and its relocations |
 //!
-//! A panic here is a finding; with [`planted`](crate::race::planted) faults, it is the proof that one would be found.
+//! A panic here is a finding; with planted faults, it is the proof that one would be found.
 
 #[cfg(feature = "jit")]
 mod artifact;

@@ -8,7 +8,7 @@
 //!
 //! The scheme is crossbeam-epoch's but for one thing. A reader has to make its guard known *before* it loads what it
 //! will use, which takes a full fence, and that fence is most of what a hit costs: no load of the next hit begins before it is
-//! done. Here it is the light side of an [asymmetric](crate::sync::asymmetric) pair; whoever moves the epoch on,
+//! done. Here it is the light side of an [asymmetric] pair; whoever moves the epoch on,
 //! which is seldom, takes the heavy one.
 //!
 //! Why this is right. Let a node be unlinked and then retired in epoch `s`; it is freed in epoch `s + 2` or later, that is after
