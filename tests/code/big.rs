@@ -8,19 +8,7 @@ use crate::support::{call, engine, load, origins, parse};
 /// 50,000 instructions in one function, with numbers that need more than two bytes in a key.
 #[test]
 fn a_function_of_fifty_thousand_instructions() {
-    let mut text = String::from("function %big(i64) -> i64 { block0(v0: i64):\n");
-    let mut expected = 3_i64;
-    for i in 0..25_000_i64 {
-        let (constant, last, next) = (2 * i + 1, if i == 0 { 0 } else { 2 * i }, 2 * i + 2);
-        text += &format!("v{constant} = iconst.i64 {}\n", i * 7 + 1);
-        let operation = if i % 3 == 0 { "imul" } else { "bxor" };
-        text += &format!("v{next} = {operation} v{last}, v{constant}\n");
-        expected = match i % 3 {
-            0 => expected.wrapping_mul(i * 7 + 1),
-            _ => expected ^ (i * 7 + 1),
-        };
-    }
-    text += "return v50000 }";
+    let (text, expected) = crate::common::big("");
     let engine = engine();
     let loaded = load(&engine, &text);
     assert_eq!(call(&loaded, "big", &[3]), expected);

@@ -3,6 +3,8 @@
 
 mod big;
 mod calls;
+#[path = "../common/big.rs"]
+mod common;
 mod corrupt;
 mod keys;
 mod libcalls;

@@ -350,19 +350,7 @@ fn far_apart() {
 /// 50,000 instructions in one function.
 #[test]
 fn a_big_function() {
-    let mut text = String::from("function %big(i64) -> i64 system_v { block0(v0: i64):\n");
-    let mut expected = 3_i64;
-    for i in 0..25_000_i64 {
-        let (constant, last, next) = (2 * i + 1, if i == 0 { 0 } else { 2 * i }, 2 * i + 2);
-        text += &format!("v{constant} = iconst.i64 {}\n", i * 7 + 1);
-        let operation = if i % 3 == 0 { "imul" } else { "bxor" };
-        text += &format!("v{next} = {operation} v{last}, v{constant}\n");
-        expected = match i % 3 {
-            0 => expected.wrapping_mul(i * 7 + 1),
-            _ => expected ^ (i * 7 + 1),
-        };
-    }
-    text += "return v50000 }";
+    let (text, expected) = crate::common::big("system_v");
     let store = store();
     for made in [2, 2] {
         for mut module in both(&store) {

@@ -3,6 +3,8 @@
 
 mod audit;
 mod binding;
+#[path = "../common/big.rs"]
+mod common;
 mod conformance;
 mod drop_in;
 mod groups;

@@ -5,6 +5,7 @@ use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{Function, UserExternalNameRef};
 use cranelift_codegen::{CompiledCode, FinalizedRelocTarget, ir::ExternalName};
+use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module, ModuleError, ModuleReloc, ModuleRelocTarget, ModuleResult};
 
 use super::compiled::{self, Capture};
@@ -13,7 +14,7 @@ use crate::code::CodeError;
 use crate::code::artifact::{self, Artifact, RelocationTarget};
 use crate::code::audit;
 use crate::key::Key;
-use crate::store::{Draft, Meta, Origin, Record};
+use crate::store::{Draft, Meta, Origin, Record, Store};
 
 /// Why a maker made nothing.
 enum Unmade {
@@ -78,9 +79,7 @@ impl CachingModule {
     ) -> ModuleResult<()> {
         let (inner, environment, store) = (&self.inner, &self.environment, &self.store);
         let got = store.try_get_with(key, || {
-            let name = inner.declarations().get_function_decl(id).linkage_name(id);
-            host::report(store, &name, &ctx.func);
-            let meta = meta(&name, &ctx.func);
+            let meta = begun(inner, store, id, &ctx.func);
             ctx.compile(inner.isa(), ctrl_plane).map_err(|error| Unmade::Failed(error.into()))?;
             let compiled = ctx.compiled_code().expect("just compiled");
             let payload =
@@ -117,9 +116,7 @@ impl CachingModule {
     ) -> ModuleResult<()> {
         let (inner, environment, store) = (&self.inner, &self.environment, &self.store);
         let got = store.try_get_with(key, || {
-            let name = inner.declarations().get_function_decl(id).linkage_name(id);
-            host::report(store, &name, &ctx.func);
-            let meta = meta(&name, &ctx.func);
+            let meta = begun(inner, store, id, &ctx.func);
             let mut capture = Capture::default();
             ctx.compile_with_cache(inner.isa(), &mut capture, ctrl_plane)
                 .map_err(|error| Unmade::Failed(error.into()))?;
@@ -280,8 +277,10 @@ fn fits(compiled: &CompiledCode, func: &Function) -> bool {
     })
 }
 
-/// What is remembered of a function that is made.
-fn meta(name: &str, func: &Function) -> Meta {
+/// A function begins to be made: host addresses in it are told of. Gives what is remembered of it.
+fn begun(inner: &JITModule, store: &Store, id: FuncId, func: &Function) -> Meta {
+    let name = inner.declarations().get_function_decl(id).linkage_name(id);
+    host::report(store, &name, func);
     Meta {
         label: format!("{name}{}", func.signature),
         producer: concat!("cachelift ", env!("CARGO_PKG_VERSION"), " module").into(),
