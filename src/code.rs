@@ -12,6 +12,9 @@
 //!                  ├ patch     relocations and stubs
 //!                  ├ handle    who keeps loaded code alive
 //!                  └ exec      executable memory: the unsafe part
+//!
+//!   JITModule ──► CachingModule          module.rs: the same, behind Cranelift's own interface
+//!   Wasmtime  ──► WasmtimeCache          wasmtime.rs: what Wasmtime compiles, kept in the store
 //! ```
 //!
 //! *Artifacts are shared by what they are; loaded code is not.* Every process, and every caller in a process,
@@ -39,6 +42,8 @@ mod module;
 pub(crate) mod patch;
 mod program;
 pub mod target;
+#[cfg(feature = "wasmtime")]
+mod wasmtime;
 
 pub use engine::{Engine, Options};
 pub use error::{CodeError, VerifierError};
@@ -47,3 +52,5 @@ pub use loaded::{Loaded, Unit};
 pub use module::CachingModule;
 pub use program::{Program, TEXT_NAMESPACE};
 pub use target::Target;
+#[cfg(feature = "wasmtime")]
+pub use wasmtime::WasmtimeCache;
