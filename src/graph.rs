@@ -1,0 +1,1 @@
+//! Tensor graphs, compiled node by node.
