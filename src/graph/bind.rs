@@ -164,7 +164,8 @@ fn normalise(op: &Op, inputs: &[Option<View>], outputs: &[Option<View>]) -> (Op,
                 }
             }
             let inputs = terms.iter().zip(inputs).map(|(term, view)| {
-                let dims: Vec<usize> = term.iter().map(|&label| sizes[usize::from(label)]).collect();
+                let dims: Vec<usize> =
+                    term.iter().map(|&label| sizes[usize::from(label)]).collect();
                 view.as_ref().map(|view| view.broadcast(&dims))
             });
             let inputs = inputs.collect();
@@ -173,7 +174,8 @@ fn normalise(op: &Op, inputs: &[Option<View>], outputs: &[Option<View>]) -> (Op,
         Op::Tile => {
             // Each axis becomes two: how often, and the input's own.
             let (x, y) = (given(inputs, 0), given(outputs, 0));
-            let (mut from, mut dims) = (View { dims: vec![], strides: vec![], ..x.clone() }, vec![]);
+            let (mut from, mut dims) =
+                (View { dims: vec![], strides: vec![], ..x.clone() }, vec![]);
             for axis in 0..x.rank() {
                 let times = y.dims[axis].checked_div(x.dims[axis]).unwrap_or(0);
                 dims.extend([times, x.dims[axis]]);

@@ -498,8 +498,7 @@ fn constant(attributes: &BTreeMap<String, Attribute>) -> Option<Tensor> {
 }
 
 fn value_type(info: &ValueInfoProto) -> Result<ValueType, GraphError> {
-    let invalid =
-        |reason: String| GraphError::invalid(format!("value \"{}\"", info.name), reason);
+    let invalid = |reason: String| GraphError::invalid(format!("value \"{}\"", info.name), reason);
     let Some(ty) = &info.r#type else { return Ok(ValueType::default()) };
     for (is, what) in [
         (ty.sequence_type.is_some(), "sequences"),
@@ -570,7 +569,11 @@ fn sort(graph: &mut Graph) -> Result<(), GraphError> {
     if order.len() < graph.nodes.len() {
         let stuck = (0..graph.nodes.len()).find(|&at| waiting[at] > 0).expect("one is left");
         let node = &graph.nodes[stuck];
-        return Err(GraphError::node(graph, node, "it depends on itself, through a cycle of nodes"));
+        return Err(GraphError::node(
+            graph,
+            node,
+            "it depends on itself, through a cycle of nodes",
+        ));
     }
     let mut nodes: Vec<_> = std::mem::take(&mut graph.nodes).into_iter().map(Some).collect();
     graph.nodes = order.into_iter().filter_map(|at| nodes[at].take()).collect();

@@ -46,8 +46,8 @@ pub(super) fn decode(proto: &TensorProto, folder: Option<&Path>) -> Result<Tenso
     let element = element_type(proto.data_type).map_err(invalid)?;
     let mut dims = Vec::with_capacity(proto.dims.len());
     for &dim in &proto.dims {
-        let dim =
-            usize::try_from(dim).map_err(|_| invalid(format!("the dimension {dim} is negative")))?;
+        let dim = usize::try_from(dim)
+            .map_err(|_| invalid(format!("the dimension {dim} is negative")))?;
         dims.push(dim);
     }
     let length = byte_length(element, &dims)
