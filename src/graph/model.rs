@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::tensor::{ElementType, Tensor};
+use crate::key::Key;
 
 /// A model: the outermost graph.
 #[derive(Clone, Debug)]
@@ -236,4 +237,13 @@ pub struct Body {
     pub graph: Graph,
     /// The values of the graph around it that it uses.
     pub captures: Vec<ValueId>,
+    /// What it is, if it is in its canonical form.
+    pub(crate) key: Option<Key>,
+}
+
+impl Body {
+    /// A body that captures these values, which are the graph's first inputs.
+    pub fn new(graph: Graph, captures: Vec<ValueId>) -> Self {
+        Body { graph, captures, key: None }
+    }
 }

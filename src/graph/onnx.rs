@@ -477,7 +477,7 @@ impl<'m> Reader<'m> {
             attribute_type::GRAPH => {
                 let graph = proto.g.as_ref().ok_or_else(|| invalid("it has no graph"))?;
                 let (graph, captures) = self.graph(graph, Some(frame), opsets, bindings)?;
-                Attribute::Graph(Box::new(Body { graph, captures }))
+                Attribute::Graph(Box::new(Body::new(graph, captures)))
             }
             _ => return Err(invalid("its type is not supported")),
         }))

@@ -16,6 +16,7 @@ use ndarray::{ArrayView, ArrayViewD, Dimension};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::region::Region;
 use crate::sync::Arc;
 pub(crate) use buffer::Buffer;
 pub use buffer::Plain;
@@ -127,7 +128,7 @@ elements!(f32 => F32, f64 => F64, i8 => I8, i16 => I16, i32 => I32, i64 => I64,
 
 /// A tensor that is too large for this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a tensor of type {element} and shape {} is too large", shape(dims))]
+#[error("a tensor of type {element} and shape {dims:?} is too large")]
 pub struct TooLarge {
     /// Its element type.
     pub element: ElementType,
@@ -148,10 +149,7 @@ pub struct TooLarge {
 #[derive(Clone)]
 pub struct Tensor {
     element: ElementType,
-    dims: Dims,
-    strides: Strides,
-    /// Where the first element lies in the buffer, in bytes.
-    offset: usize,
+    region: Region,
     buffer: Arc<Buffer>,
 }
 
@@ -215,10 +213,18 @@ impl Tensor {
 
     /// All of a buffer, which has at least as many bytes as the dimensions say.
     pub(crate) fn whole(element: ElementType, dims: &[usize], buffer: Arc<Buffer>) -> Self {
-        let dims = Dims::from_slice(dims);
-        let strides = contiguous_strides(&dims);
-        debug_assert!(byte_length(element, &dims).is_some_and(|n| n <= buffer.bytes().len()));
-        Tensor { element, dims, strides, offset: 0, buffer }
+        debug_assert!(byte_length(element, dims).is_some_and(|n| n <= buffer.bytes().len()));
+        Tensor { element, region: Region::whole(dims), buffer }
+    }
+
+    /// Another view of the same buffer. Every element of the region must lie in it.
+    pub(crate) fn with_region(&self, element: ElementType, region: Region) -> Self {
+        Tensor { element, region, buffer: Arc::clone(&self.buffer) }
+    }
+
+    /// Which elements of the buffer it has.
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
     }
 
     /// The type of its elements.
@@ -228,52 +234,50 @@ impl Tensor {
 
     /// Its dimensions.
     pub fn dims(&self) -> &[usize] {
-        &self.dims
+        &self.region.dims
     }
 
     /// How far apart neighbours lie along each dimension, in elements.
     pub fn strides(&self) -> &[isize] {
-        &self.strides
+        &self.region.strides
     }
 
     /// How many dimensions it has.
     pub fn rank(&self) -> usize {
-        self.dims.len()
+        self.region.dims.len()
     }
 
     /// How many elements it has.
     pub fn len(&self) -> usize {
-        self.dims.iter().product()
+        self.region.len()
     }
 
     /// Whether it has no element.
     pub fn is_empty(&self) -> bool {
-        self.dims.contains(&0)
+        self.region.is_empty()
     }
 
     /// Whether its elements lie in row-major order without gaps.
     pub fn is_contiguous(&self) -> bool {
-        let mut expected = 1;
-        for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev() {
-            if dim == 0 {
-                return true;
-            }
-            if dim != 1 && stride != expected {
-                return false;
-            }
-            expected *= dim as isize;
+        self.region.is_contiguous()
+    }
+
+    /// Where its first element lies in the buffer, in bytes.
+    fn start(&self) -> usize {
+        match self.is_empty() {
+            true => 0,
+            false => self.region.offset * self.element.size(),
         }
-        true
     }
 
     /// The address of its first element, for kernels. Valid as long as the tensor or a view of it lives.
     pub fn as_ptr(&self) -> *const u8 {
-        self.buffer.bytes()[self.offset..].as_ptr()
+        self.buffer.bytes()[self.start()..].as_ptr()
     }
 
     /// As [`as_ptr`](Self::as_ptr) for writing: `None` if anything else shares the elements.
     pub fn as_mut_ptr(&mut self) -> Option<*mut u8> {
-        let offset = self.offset;
+        let offset = self.start();
         Some(Arc::get_mut(&mut self.buffer)?.bytes_mut()?[offset..].as_mut_ptr())
     }
 
@@ -293,12 +297,12 @@ impl Tensor {
     /// As [`as_slice`](Self::as_slice), as bytes and of any type.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         let length = self.len() * self.element.size();
-        self.is_contiguous().then(|| &self.buffer.bytes()[self.offset..][..length])
+        self.is_contiguous().then(|| &self.buffer.bytes()[self.start()..][..length])
     }
 
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let length = self.len() * self.element.size();
-        let offset = self.offset;
+        let offset = self.start();
         if !self.is_contiguous() {
             return None;
         }
@@ -317,12 +321,12 @@ impl Tensor {
             return None;
         }
         if self.is_empty() {
-            return ArrayViewD::from_shape(&*self.dims, &[]).ok();
+            return ArrayViewD::from_shape(self.dims(), &[]).ok();
         }
         // SAFETY: every index below the dimensions lies in the buffer, which each way to make a view keeps;
         // the buffer is alive and unwritten while `self` is borrowed; elements are aligned, since
         // buffers are and offsets are whole elements.
-        Some(unsafe { buffer::array_view(self.as_ptr(), &self.dims, &self.strides) })
+        Some(unsafe { buffer::array_view(self.as_ptr(), self.dims(), self.strides()) })
     }
 
     /// Integers and truth values as `i64`, in row-major order; `None` of floating-point numbers and of `u64`s above
@@ -379,44 +383,17 @@ impl Tensor {
         }
         // An expanded tensor may be larger than anything that was allocated.
         let mut copy =
-            Tensor::zeros(self.element, &self.dims).expect("checked when it was expanded");
+            Tensor::zeros(self.element, self.dims()).expect("checked when it was expanded");
         let to = copy.bytes_mut().expect("a new tensor is nobody else's");
         let size = self.element.size();
         let from = self.buffer.bytes();
         let mut next = to.chunks_exact_mut(size);
-        self.each_offset(|at| {
+        self.region.each(|at| {
             if let Some(to) = next.next() {
-                to.copy_from_slice(&from[at..at + size]);
+                to.copy_from_slice(&from[at * size..][..size]);
             }
         });
         copy
-    }
-
-    /// Calls `visit` with the place of each element in the buffer, in row-major order.
-    fn each_offset(&self, mut visit: impl FnMut(usize)) {
-        if self.is_empty() {
-            return;
-        }
-        let size = self.element.size() as isize;
-        let mut index: Dims = Dims::from_elem(0, self.rank());
-        let mut at = self.offset as isize;
-        loop {
-            visit(at as usize);
-            let mut axis = self.rank();
-            loop {
-                if axis == 0 {
-                    return;
-                }
-                axis -= 1;
-                index[axis] += 1;
-                at += self.strides[axis] * size;
-                if index[axis] < self.dims[axis] {
-                    break;
-                }
-                at -= self.strides[axis] * size * self.dims[axis] as isize;
-                index[axis] = 0;
-            }
-        }
     }
 
     /// A view with its axes in this order.
@@ -430,11 +407,7 @@ impl Tensor {
         for &axis in order {
             assert!(!std::mem::replace(&mut seen[axis], true), "each axis once");
         }
-        Tensor {
-            dims: order.iter().map(|&axis| self.dims[axis]).collect(),
-            strides: order.iter().map(|&axis| self.strides[axis]).collect(),
-            ..self.clone()
-        }
+        self.with_region(self.element, self.region.permute(order))
     }
 
     /// A view of `count` places along an axis: the one at `start`, and each `step` further.
@@ -443,36 +416,19 @@ impl Tensor {
     ///
     /// If one of the places is outside.
     pub fn slice(&self, axis: usize, start: usize, step: isize, count: usize) -> Tensor {
-        let mut view = self.clone();
         if count > 0 {
             let last = start as i128 + step as i128 * (count as i128 - 1);
-            let inside = 0..self.dims[axis] as i128;
+            let inside = 0..self.dims()[axis] as i128;
             assert!(inside.contains(&(start as i128)) && inside.contains(&last), "inside the axis");
-            let offset = self.strides[axis] * start as isize * self.element.size() as isize;
-            if !self.is_empty() {
-                view.offset = view.offset.wrapping_add_signed(offset);
-            }
         }
-        view.dims[axis] = count;
-        // One place, or none, has no next one: no stride that may be out of range.
-        view.strides[axis] = if count > 1 { self.strides[axis] * step } else { 1 };
-        view
+        self.with_region(self.element, self.region.slice(axis, start, step, count))
     }
 
     /// A view of larger dimensions, which repeats what has dimension 1 or is missing on the left, as ONNX and NumPy
     /// broadcast; `None` if it cannot be so seen.
     pub fn broadcast(&self, dims: &[usize]) -> Option<Tensor> {
-        let added = dims.len().checked_sub(self.rank())?;
         byte_length(self.element, dims)?;
-        let mut strides = Strides::from_elem(0, dims.len());
-        for (axis, (&dim, &stride)) in self.dims.iter().zip(&self.strides).enumerate() {
-            match dim {
-                _ if dim == dims[added + axis] => strides[added + axis] = stride,
-                1 => {}
-                _ => return None,
-            }
-        }
-        Some(Tensor { dims: Dims::from_slice(dims), strides, ..self.clone() })
+        Some(self.with_region(self.element, self.region.broadcast(dims)?))
     }
 
     /// The same elements in other dimensions: a view if they lie in order, else a copy. `None` if there are not
@@ -482,48 +438,21 @@ impl Tensor {
         if dims.iter().product::<usize>() != self.len() {
             return None;
         }
-        let mut view = self.contiguous();
-        view.strides = contiguous_strides(dims);
-        view.dims = Dims::from_slice(dims);
-        Some(view)
-    }
-
-    /// A view with a dimension of 1 put in before each of these axes of the result, which are in rising order.
-    pub(crate) fn insert_axes(&self, axes: &[usize]) -> Tensor {
-        let mut view = self.clone();
-        for &axis in axes {
-            view.dims.insert(axis, 1);
-            view.strides.insert(axis, 1);
-        }
-        view
-    }
-
-    /// A view without these axes, each of dimension 1, in rising order.
-    pub(crate) fn remove_axes(&self, axes: &[usize]) -> Tensor {
-        let mut view = self.clone();
-        for &axis in axes.iter().rev() {
-            debug_assert_eq!(view.dims[axis], 1);
-            view.dims.remove(axis);
-            view.strides.remove(axis);
-        }
-        view
+        let contiguous = self.contiguous();
+        let region = contiguous.region.reshape(dims)?;
+        Some(contiguous.with_region(self.element, region))
     }
 }
 
 /// Prints type and shape, and the elements of small tensors.
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.element, shape(&self.dims))?;
+        write!(f, "{}{:?}", self.element, self.dims())?;
         match self.len() {
             0..=16 => write!(f, " {:?}", self.to_f64s()),
             _ => Ok(()),
         }
     }
-}
-
-/// Dimensions as messages have them: `[2, 3]`.
-pub(crate) fn shape(dims: &[usize]) -> impl fmt::Display + '_ {
-    fmt::from_fn(move |f| write!(f, "{dims:?}"))
 }
 
 /// The strides of row-major order without gaps.
