@@ -6,12 +6,16 @@
 //!
 //! Views are computed here, for tensors that exist and for those that are only planned.
 
+use serde::{Deserialize, Serialize};
+
 use super::tensor::{Dims, Strides, contiguous_strides};
 
 /// Dimensions and strides over a buffer. Strides and offset are in elements.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Region {
+    #[serde(with = "list")]
     pub(crate) dims: Dims,
+    #[serde(with = "list")]
     pub(crate) strides: Strides,
     pub(crate) offset: usize,
 }
@@ -134,5 +138,24 @@ impl Region {
                 index[axis] = 0;
             }
         }
+    }
+}
+
+/// Short lists as serde sees them.
+mod list {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use smallvec::SmallVec;
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        list: &SmallVec<[T; 6]>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        list.as_slice().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<SmallVec<[T; 6]>, D::Error> {
+        Vec::deserialize(deserializer).map(SmallVec::from_vec)
     }
 }

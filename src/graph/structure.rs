@@ -10,7 +10,7 @@
 //! order in which a walk from the outputs, along the inputs in their order, finishes them. A body's captured values
 //! stand in the order of their first use by that walk.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::model::{Attribute, Body, Dim, Graph, Node, ValueId, ValueType};
 use super::tensor::Tensor;
@@ -26,9 +26,37 @@ pub(crate) struct Canonical {
 
 /// The canonical form of a whole graph.
 pub(crate) fn canonical(graph: &Graph) -> Canonical {
-    let (graph, _) = reorder(graph, &[]);
+    let mut graph = graph.clone();
+    hand_down(&mut graph);
+    let (graph, _) = reorder(&graph, &[]);
     let key = key(&graph);
     Canonical { graph, key }
+}
+
+/// Makes constants that bodies capture constants of theirs, so that what depends on them is known there too.
+fn hand_down(graph: &mut Graph) {
+    let inputs: HashSet<ValueId> = graph.inputs.iter().copied().collect();
+    let fixed = graph.constants.iter().filter(|(id, _)| !inputs.contains(id));
+    let constants: HashMap<ValueId, &Tensor> = fixed.map(|(id, tensor)| (*id, tensor)).collect();
+    for node in &mut graph.nodes {
+        for attribute in node.attributes.values_mut() {
+            let Attribute::Graph(body) = attribute else { continue };
+            let Body { graph: inner, captures, .. } = &mut **body;
+            let own = inner.inputs.split_off(captures.len());
+            let here = std::mem::take(&mut inner.inputs);
+            for (outer, here) in std::mem::take(captures).into_iter().zip(here) {
+                match constants.get(&outer) {
+                    Some(tensor) => inner.constants.push((here, (*tensor).clone())),
+                    None => {
+                        captures.push(outer);
+                        inner.inputs.push(here);
+                    }
+                }
+            }
+            inner.inputs.extend(own);
+            hand_down(inner);
+        }
+    }
 }
 
 /// The canonical form of a graph whose first inputs are captured values with these digests, and which of them it

@@ -211,6 +211,21 @@ impl Tensor {
         Some(tensor)
     }
 
+    /// Tensors of one type and shape, one after another along a new first axis.
+    pub(crate) fn stack(tensors: &[Tensor]) -> Result<Self, TooLarge> {
+        let first = &tensors[0];
+        let mut dims = Dims::from_slice(first.dims());
+        dims.insert(0, tensors.len());
+        let mut stacked = Self::zeros(first.element, &dims)?;
+        let to = stacked.bytes_mut().expect("a new tensor is nobody else's");
+        let each = first.len() * first.element.size();
+        for (tensor, to) in tensors.iter().zip(to.chunks_exact_mut(each.max(1))) {
+            let contiguous = tensor.contiguous();
+            to.copy_from_slice(contiguous.as_bytes().expect("it is contiguous"));
+        }
+        Ok(stacked)
+    }
+
     /// All of a buffer, which has at least as many bytes as the dimensions say.
     pub(crate) fn whole(element: ElementType, dims: &[usize], buffer: Arc<Buffer>) -> Self {
         debug_assert!(byte_length(element, dims).is_some_and(|n| n <= buffer.bytes().len()));

@@ -58,6 +58,14 @@ impl Buffer {
         }
     }
 
+    /// The address of the first byte.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        match &self.0 {
+            Memory::Owned { start, .. } => start.as_ptr(),
+            Memory::Mapped(map) => map.as_ptr(),
+        }
+    }
+
     /// All the bytes, for the one who owns them alone; `None` of a mapped file.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
