@@ -2,10 +2,14 @@
 
 pub mod abi;
 mod bind;
+mod kernel;
 pub mod model;
 pub mod node;
+mod ops;
+mod runtime;
 pub mod tensor;
 
 pub use bind::bind;
+pub use kernel::{Kernel, compile};
 pub use model::Model;
 pub use tensor::{Element, ElementType, Tensor};
