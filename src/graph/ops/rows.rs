@@ -71,6 +71,8 @@ impl Body {
 
     /// No step but one that gives back its input.
     pub(super) fn identity(element: ElementType) -> Self {
+        // Bools move as bytes, of which there are vectors.
+        let element = if element == ElementType::Bool { ElementType::U8 } else { element };
         Body::new(vec![step(Map::Identity, &[Arg::Input(0)])], vec![element])
     }
 
