@@ -18,6 +18,8 @@ mod bind;
 mod builder;
 mod control;
 mod error;
+#[cfg(feature = "cli")]
+pub(crate) mod explain;
 mod host;
 mod infer;
 mod kernel;

@@ -110,8 +110,7 @@ impl Builder {
         attributes: &[(&str, Attribute)],
         outputs: usize,
     ) -> Vec<Value> {
-        let ids: Vec<_> =
-            (0..outputs).map(|_| self.graph.add("", ValueType::default())).collect();
+        let ids: Vec<_> = (0..outputs).map(|_| self.graph.add("", ValueType::default())).collect();
         let attributes: BTreeMap<String, Attribute> =
             attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         self.graph.nodes.push(Node {

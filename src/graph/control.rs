@@ -116,7 +116,9 @@ impl<'a> Call<'a> {
             let mut given = vec![Tensor::scalar(turn), Tensor::scalar(true)];
             given.append(&mut state);
             let mut results = part.runner.run(&self.inputs(&part, given)?, None)?.into_iter();
-            let Some(condition) = results.next() else { return self.fail("its body gives nothing") };
+            let Some(condition) = results.next() else {
+                return self.fail("its body gives nothing");
+            };
             going = self.truth("its body's condition", &condition)?;
             let count = outputs - 1 - scans;
             state = results.by_ref().take(count).collect();
@@ -230,7 +232,12 @@ impl<'a> Call<'a> {
     }
 
     /// Keeps an element of a scan output.
-    fn push(&self, stack: &mut Vec<Tensor>, next: Tensor, bytes: &mut usize) -> Result<(), GraphError> {
+    fn push(
+        &self,
+        stack: &mut Vec<Tensor>,
+        next: Tensor,
+        bytes: &mut usize,
+    ) -> Result<(), GraphError> {
         if let Some(first) = stack.first()
             && (first.dims() != next.dims() || first.element() != next.element())
         {
@@ -259,7 +266,8 @@ impl<'a> Call<'a> {
             return Ok(Tensor::stack(stack)?);
         }
         let Some((element, mut dims)) = kind else {
-            return self.fail("its body did not run, so that the shape of its outputs is not known");
+            return self
+                .fail("its body did not run, so that the shape of its outputs is not known");
         };
         dims.insert(0, 0);
         match byte_length(element, &dims) {

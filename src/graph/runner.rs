@@ -154,8 +154,7 @@ impl Runner {
         profile: Option<&mut Profile>,
     ) -> Result<Vec<Tensor>, GraphError> {
         let ty = |tensor: &Tensor| (tensor.element(), Dims::from_slice(tensor.dims()));
-        let signature: Signature =
-            inputs.iter().map(|input| input.as_ref().map(ty)).collect();
+        let signature: Signature = inputs.iter().map(|input| input.as_ref().map(ty)).collect();
         let planned = self.plan(&signature)?;
         planned.ready.run(&self.graph, &self.host, self, inputs, profile)
     }

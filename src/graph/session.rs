@@ -11,7 +11,7 @@ use super::model::{Dim, Graph, Model, Node, ValueType};
 use super::runner::{self, Runner, Signature};
 use super::structure::{self, Canonical};
 use super::tensor::{Dims, Tensor};
-use super::vm::Profile;
+use super::vm::{Profile, Ready};
 use crate::code::{Engine, Target};
 use crate::key::Key;
 use crate::store::{Origin, Store};
@@ -108,8 +108,7 @@ impl Session {
     pub fn prepare(&self, model: &Model, mode: Mode) -> Result<Prepared, GraphError> {
         runner::check_ops(&model.graph, &self.host)?;
         let graph = &model.graph;
-        let has_default =
-            |id| graph.constants.iter().any(|(other, _)| other == id);
+        let has_default = |id| graph.constants.iter().any(|(other, _)| other == id);
         let inputs = graph.inputs.iter().map(|id| {
             let value = &graph.values[id.index()];
             Input { name: value.name.clone(), ty: value.ty.clone(), optional: has_default(id) }
@@ -234,9 +233,7 @@ impl Prepared {
     ) -> Result<Vec<Tensor>, GraphError> {
         let mut symbols: Vec<(&str, usize)> = Vec::new();
         for (input, tensor) in self.0.inputs.iter().zip(&inputs) {
-            let fail = |reason: String| {
-                Err(GraphError::Input { name: input.name.clone(), reason })
-            };
+            let fail = |reason: String| Err(GraphError::Input { name: input.name.clone(), reason });
             let Some(tensor) = tensor else {
                 match input.optional {
                     true => continue,
@@ -257,19 +254,17 @@ impl Prepared {
                     Dim::Unknown => {}
                     Dim::Known(known) if *known == size => {}
                     Dim::Known(_) => return mismatch(),
-                    Dim::Symbol(name) => {
-                        match symbols.iter().find(|(other, _)| other == name) {
-                            None => symbols.push((name, size)),
-                            Some((_, other)) if *other == size => {}
-                            Some((_, other)) => {
-                                return fail(format!(
-                                    "expected {} where {name} is {other}, got {}",
-                                    input.ty,
-                                    given()
-                                ));
-                            }
+                    Dim::Symbol(name) => match symbols.iter().find(|(other, _)| other == name) {
+                        None => symbols.push((name, size)),
+                        Some((_, other)) if *other == size => {}
+                        Some((_, other)) => {
+                            return fail(format!(
+                                "expected {} where {name} is {other}, got {}",
+                                input.ty,
+                                given()
+                            ));
                         }
-                    }
+                    },
                 }
             }
         }
@@ -292,6 +287,11 @@ impl Prepared {
             Some(Some((input.ty.element?, dims)))
         };
         self.0.inputs.iter().map(input).collect()
+    }
+
+    /// What runs the model for its fixed shapes.
+    pub(crate) fn planned(&self) -> Option<Arc<Ready>> {
+        Some(self.0.runner.plan(&self.fixed()?).ok()?.ready)
     }
 
     pub(crate) fn graph(&self) -> &Graph {

@@ -127,7 +127,8 @@ fn reorder(graph: &Graph, captured: &[Key]) -> (Graph, Vec<usize>) {
                 }
                 for (name, attribute) in &mut node.attributes {
                     if let Attribute::Graph(body) = attribute {
-                        **body = digests.bodies.remove(&(at, name.clone())).expect("each body once");
+                        **body =
+                            digests.bodies.remove(&(at, name.clone())).expect("each body once");
                         for capture in &mut body.captures {
                             *capture = known[&digests.value(*capture)];
                         }

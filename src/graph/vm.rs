@@ -45,8 +45,12 @@ pub(crate) struct Profile {
 /// The operators that a run meets and the VM does not know: those that run graphs.
 pub(crate) trait Control {
     /// Runs a node on its inputs, followed by what its bodies capture.
-    fn run(&self, number: u32, node: &Node, inputs: &[Option<Tensor>])
-    -> Result<Vec<Tensor>, GraphError>;
+    fn run(
+        &self,
+        number: u32,
+        node: &Node,
+        inputs: &[Option<Tensor>],
+    ) -> Result<Vec<Tensor>, GraphError>;
 }
 
 impl Ready {

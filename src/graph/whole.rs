@@ -110,10 +110,15 @@ fn entry(
     let count = numbers.iter().max().map_or(0, |last| last + 1);
     let kernels: Vec<_> = (0..count)
         .map(|index| {
-            let name =
-                clif.declare_imported_user_function(UserExternalName { namespace: NAMESPACE, index });
+            let name = clif
+                .declare_imported_user_function(UserExternalName { namespace: NAMESPACE, index });
             let name = ExternalName::user(name);
-            clif.import_function(ExtFuncData { name, signature: kernel, colocated: false, patchable: false })
+            clif.import_function(ExtFuncData {
+                name,
+                signature: kernel,
+                colocated: false,
+                patchable: false,
+            })
         })
         .collect();
     let mut context = FunctionBuilderContext::new();

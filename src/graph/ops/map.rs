@@ -172,7 +172,8 @@ pub(super) fn apply(
         }
         Map::Gelu { tanh } => {
             let gate = if tanh {
-                let (cubic, scale) = (m.number(0.044715), m.number((2.0 / std::f64::consts::PI).sqrt()));
+                let (cubic, scale) =
+                    (m.number(0.044715), m.number((2.0 / std::f64::consts::PI).sqrt()));
                 let square = m.mul(x, x);
                 let cube = m.mul(square, x);
                 let term = m.mul(cubic, cube);
@@ -478,7 +479,8 @@ impl<'b> Math<'_, 'b> {
             // The attributes need be no integers.
             let element = self.element;
             let number = cast(self.emitter, x, element, ElementType::F64);
-            let mut wide = Math { emitter: &mut *self.emitter, element: ElementType::F64, lanes: 1 };
+            let mut wide =
+                Math { emitter: &mut *self.emitter, element: ElementType::F64, lanes: 1 };
             let shrunk = wide.shrink(number, bias, lambd);
             return cast(self.emitter, shrunk, ElementType::F64, element);
         }

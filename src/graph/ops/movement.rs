@@ -64,8 +64,7 @@ pub(super) fn concat(emitter: &mut Emitter<'_>, axis: u32) {
     let after: Vec<usize> = (axis..rank).collect();
     for index in 0..emitter.inputs.len() {
         let x = emitter.input(index);
-        let lanes =
-            [x.lane_of(0..axis), Lane { start: to, ..y.lane_of(0..axis) }];
+        let lanes = [x.lane_of(0..axis), Lane { start: to, ..y.lane_of(0..axis) }];
         emitter.walk(&x.dims[..axis], &lanes, |emitter, _, at| {
             copy(emitter, &x.dims[axis..], (at[0], &x, &after), (at[1], &y, &after));
         });
@@ -198,11 +197,7 @@ fn copy_first(emitter: &mut Emitter<'_>, x: &Array, y: &Array) {
 }
 
 /// ScatterElements.
-pub(super) fn scatter_elements(
-    emitter: &mut Emitter<'_>,
-    axis: u32,
-    reduction: ScatterReduction,
-) {
+pub(super) fn scatter_elements(emitter: &mut Emitter<'_>, axis: u32, reduction: ScatterReduction) {
     let axis = axis as usize;
     let [x, indices, updates] = [0, 1, 2].map(|i| emitter.input(i));
     let y = emitter.output(0);
@@ -343,10 +338,8 @@ fn pad_with_value(emitter: &mut Emitter<'_>, x: &Array, y: &Array, begins: &[Val
         return emitter.store(value, y.data);
     };
     let axes = 0..outer.len();
-    let lanes = [
-        Lane { start: from, ..x.lane_of(axes.clone()) },
-        Lane { start: to, ..y.lane_of(axes) },
-    ];
+    let lanes =
+        [Lane { start: from, ..x.lane_of(axes.clone()) }, Lane { start: to, ..y.lane_of(axes) }];
     emitter.walk(outer, &lanes, |emitter, _, at| {
         let source = Source::Lane(at[0], Stride::last(x));
         map_row(emitter, &body, &[source], &[0], &[(at[1], Stride::Unit)], n);

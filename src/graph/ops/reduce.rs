@@ -18,12 +18,7 @@ use crate::graph::node::{Arg, Layout, Map, Reduction, Step};
 use crate::graph::tensor::ElementType;
 
 /// Reduces the last of `steps` over `axes` of the inputs' common shape, to the one output.
-pub(super) fn emit(
-    emitter: &mut Emitter<'_>,
-    mut steps: Vec<Step>,
-    kind: Reduction,
-    axes: &[u32],
-) {
+pub(super) fn emit(emitter: &mut Emitter<'_>, mut steps: Vec<Step>, kind: Reduction, axes: &[u32]) {
     let inputs: Vec<Array> = (0..emitter.inputs.len()).map(|i| emitter.input(i)).collect();
     let output = emitter.output(0);
     let types: Vec<ElementType> = inputs.iter().map(|array| array.element).collect();
@@ -68,8 +63,7 @@ impl Reducer {
         let dims = inputs[0].dims.clone();
         let (outer, reduced) = dims.split_at(kept);
         let count = emitter.product(reduced);
-        let flat =
-            inputs.iter().all(|a| matches!(a.layout, Layout::Contiguous | Layout::Single));
+        let flat = inputs.iter().all(|a| matches!(a.layout, Layout::Contiguous | Layout::Single));
         let mut lanes: Vec<Lane> = inputs.iter().map(|array| array.lane_of(0..kept)).collect();
         lanes.push(output.lane());
         emitter.walk(outer, &lanes, |emitter, _, pointers| {
@@ -104,13 +98,7 @@ impl Reducer {
         super::map::cast(emitter, result, element, self.element)
     }
 
-    fn columns(
-        &self,
-        emitter: &mut Emitter<'_>,
-        inputs: &[Array],
-        output: &Array,
-        axes: &[u32],
-    ) {
+    fn columns(&self, emitter: &mut Emitter<'_>, inputs: &[Array], output: &Array, axes: &[u32]) {
         let rank = inputs[0].rank();
         let dims = inputs[0].dims.clone();
         let first = rank - 1 - axes.len();

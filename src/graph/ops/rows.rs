@@ -118,8 +118,8 @@ impl Body {
             Arg::Constant(scalar) => Some(scalar.element),
             _ => None,
         });
-        let vectors = (0..self.steps.len())
-            .all(|step| has_vectors(&self.steps[step].map, &self.types(step)));
+        let vectors =
+            (0..self.steps.len()).all(|step| has_vectors(&self.steps[step].map, &self.types(step)));
         let all = even && constants.all(fits) && memory.into_iter().all(fits) && vectors;
         all.then_some(16 / size as u32)
     }
@@ -208,12 +208,7 @@ fn fetch(
 }
 
 /// The sources for vectors: values spread over all lanes.
-fn spread(
-    emitter: &mut Emitter<'_>,
-    body: &Body,
-    sources: &[Source],
-    lanes: u32,
-) -> Vec<Source> {
+fn spread(emitter: &mut Emitter<'_>, body: &Body, sources: &[Source], lanes: u32) -> Vec<Source> {
     let spread = |(source, &element): (&Source, &ElementType)| match *source {
         Source::Value(value) => {
             Source::Value(emitter.builder.ins().splat(wide(element, lanes), value))
@@ -366,16 +361,17 @@ fn fold_vectors(
         let start = emitter.int(0);
         let identity = fold.identity(&mut Math { emitter, element, lanes });
         let state = [identity; UNROLL as usize];
-        let all = emitter.range(start, end, i64::from(lanes * UNROLL), &state, |emitter, i, state| {
-            let mut next = Vec::new();
-            for (nth, &before) in state.iter().enumerate() {
-                let values = fetch(emitter, body, &spread, i, lanes, nth as u32);
-                let results = body.run(emitter, &values, lanes);
-                let mut math = Math { emitter, element, lanes };
-                next.push(fold.join(&mut math, before, results[output as usize]));
-            }
-            next
-        });
+        let all =
+            emitter.range(start, end, i64::from(lanes * UNROLL), &state, |emitter, i, state| {
+                let mut next = Vec::new();
+                for (nth, &before) in state.iter().enumerate() {
+                    let values = fetch(emitter, body, &spread, i, lanes, nth as u32);
+                    let results = body.run(emitter, &values, lanes);
+                    let mut math = Math { emitter, element, lanes };
+                    next.push(fold.join(&mut math, before, results[output as usize]));
+                }
+                next
+            });
         vec![across(emitter, fold, element, folded, &all, lanes)]
     };
     let folded = emitter.either(some, inside, |_| vec![folded])[0];
@@ -533,9 +529,7 @@ pub(super) fn finish(
             Math { emitter, element: plan.element, lanes }.div(folded, count)
         }
         Reduction::L2 => Math { emitter, element: plan.element, lanes }.sqrt(folded),
-        Reduction::LogSum | Reduction::LogSumExp => {
-            emitter.libm("log", plan.element, &[folded])
-        }
+        Reduction::LogSum | Reduction::LogSumExp => emitter.libm("log", plan.element, &[folded]),
         _ => folded,
     };
     if plan.element == element { result } else { cast(emitter, result, plan.element, element) }

@@ -1,13 +1,13 @@
 //! Lowers the nodes of a graph, one after another, and runs those whose inputs are known.
 
 use super::super::error::GraphError;
+use super::super::host::Host;
 use super::super::infer::{self, Arg, CONTROL, Fact, Lowered, Source, Stop, ViewOp, Work};
 use super::super::model::{Graph, Node, ValueId};
 use super::super::node::Op;
 use super::super::region::Region;
 use super::super::session::Mode;
 use super::super::tensor::{Dims, Tensor, byte_length};
-use super::super::host::Host;
 use super::super::vm;
 use super::place;
 use super::{Base, Constant, Held, Place, Plan};
@@ -94,8 +94,7 @@ impl Builder<'_> {
         let base = Base::Constant(self.constants.len() as u32);
         // What a plan holds of a constant is its elements in order.
         let tensor = tensor.contiguous();
-        let place =
-            Place { base, element: tensor.element(), region: Region::whole(tensor.dims()) };
+        let place = Place { base, element: tensor.element(), region: Region::whole(tensor.dims()) };
         self.constants.push(constant);
         self.tensors.push(tensor);
         place
@@ -152,7 +151,8 @@ impl Builder<'_> {
             byte_length(ty.element, &ty.dims).is_some_and(|bytes| bytes <= MAX_COMPUTED)
         };
         let known = facts.iter().flatten().all(|fact| fact.value.is_some());
-        if known && matches!(lowered.work, Work::Kernel { .. }) && lowered.outputs.iter().all(small) {
+        if known && matches!(lowered.work, Work::Kernel { .. }) && lowered.outputs.iter().all(small)
+        {
             let inputs: Vec<_> =
                 facts.into_iter().map(|fact| fact.and_then(|fact| fact.value)).collect();
             let outputs = vm::run_lowered(self.graph, node, &lowered, &inputs, self.host)?;
@@ -170,11 +170,8 @@ impl Builder<'_> {
 
     /// Leaves a node for the run.
     fn later(&mut self, number: u32, node: &Node) {
-        let inputs: Vec<_> = node
-            .inputs
-            .iter()
-            .map(|input| input.map(|id| self.escaping(id)))
-            .collect();
+        let inputs: Vec<_> =
+            node.inputs.iter().map(|input| input.map(|id| self.escaping(id))).collect();
         let captured: Vec<ValueId> = vm::captures(node).collect();
         let captured: Vec<_> = captured.into_iter().map(|id| Some(self.escaping(id))).collect();
         let outputs: Vec<_> = node
@@ -213,9 +210,7 @@ impl Builder<'_> {
                 let constant = |tensor: Tensor| self.constant(Constant::computed(&tensor), tensor);
                 tensors.into_iter().map(constant).collect()
             }
-            Work::Views(args) => {
-                args.into_iter().map(|arg| self.arg(number, node, arg)).collect()
-            }
+            Work::Views(args) => args.into_iter().map(|arg| self.arg(number, node, arg)).collect(),
             Work::Kernel { op, inputs, reshaped } => {
                 let inputs = inputs
                     .into_iter()

@@ -33,7 +33,9 @@ pub(super) fn fuse(parts: Vec<Part>, slots: &[Slot]) -> Vec<Part> {
     let mut fused: Vec<Option<Part>> = Vec::with_capacity(parts.len());
     for part in parts {
         let joined = join(part, &mut open, &mut fused);
-        if let Part::Call { op: Op::Map(_) | Op::Fused(Group { reduce: None, .. }), outputs, .. } = &joined
+        if let Part::Call {
+            op: Op::Map(_) | Op::Fused(Group { reduce: None, .. }), outputs, ..
+        } = &joined
             && let [Some(Place { base: Base::Slot(slot), .. })] = outputs[..]
             && readers[slot as usize] == 1
             && !slots[slot as usize].escapes

@@ -146,7 +146,8 @@ fn arena(parts: &[Part], slots: &[Slot]) -> (Vec<Option<usize>>, usize) {
                 continue;
             }
             let bytes = slots[slot].ty.as_ref().and_then(|(e, dims)| byte_length(*e, dims));
-            let length = bytes.expect("a kernel's output has a type").max(1).next_multiple_of(ALIGN);
+            let length =
+                bytes.expect("a kernel's output has a type").max(1).next_multiple_of(ALIGN);
             let mut offset = 0;
             let mut index = 0;
             for (begin, other, _) in &taken {
