@@ -347,3 +347,6 @@ fn encode(parts: &mut KeyBuilder, name: &str, attribute: &Attribute) {
         Attribute::Graph(_) => unreachable!("bodies are encoded with their captures"),
     };
 }
+
+#[cfg(test)]
+mod tests;
