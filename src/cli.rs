@@ -7,6 +7,8 @@
 
 mod clear;
 mod exit;
+#[cfg(feature = "graph")]
+mod graph;
 mod inspect;
 mod output;
 mod prune;
@@ -49,6 +51,12 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    #[cfg(feature = "graph")]
+    Test(graph::test::Arguments),
+    #[cfg(feature = "graph")]
+    Explain(graph::explain::Arguments),
+    #[cfg(feature = "graph")]
+    Graph(graph::picture::Arguments),
     Stats(stats::Arguments),
     Inspect(inspect::Arguments),
     Prune(prune::Arguments),
@@ -115,6 +123,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
     match command {
         Command::Run(arguments) => run::run(&arguments, config, output),
+        #[cfg(feature = "graph")]
+        Command::Test(arguments) => graph::test::run(&arguments, config, output),
+        #[cfg(feature = "graph")]
+        Command::Explain(arguments) => graph::explain::run(&arguments, config, output),
+        #[cfg(feature = "graph")]
+        Command::Graph(arguments) => graph::picture::run(&arguments, config, output),
         Command::Stats(arguments) => stats::run(&arguments, config, output),
         Command::Prune(arguments) => prune::run(&arguments, config, output),
         Command::Verify(arguments) => verify::run(&arguments, config, output),

@@ -50,7 +50,7 @@ pub use error::{CodeError, VerifierError};
 pub use handle::{Function, TrapInfo};
 pub use loaded::{Loaded, Unit};
 pub use module::CachingModule;
-pub use program::{Program, TEXT_NAMESPACE};
+pub use program::{Naming, Program, Recipe, TEXT_NAMESPACE};
 pub use target::Target;
 #[cfg(feature = "wasmtime")]
 pub use wasmtime::WasmtimeCache;

@@ -44,6 +44,10 @@ pub mod error;
 #[cfg(all(any(test, feature = "fuzzing"), not(any(loom, shuttle))))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(feature = "graph")]
+pub mod graph;
+#[cfg(feature = "kernel")]
+pub mod kernel;
 pub mod key;
 mod race;
 pub mod stats;

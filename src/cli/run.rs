@@ -10,7 +10,7 @@
 //! All files are read before anything is compiled, so that processes that start together find all the work
 //! there is to share, and share it function by function, not file by file.
 
-mod report;
+pub(super) mod report;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -67,13 +67,28 @@ pub(super) struct Arguments {
     #[arg(long)]
     keep_ir: bool,
 
+    /// How an ONNX model is run
+    #[cfg(feature = "graph")]
+    #[arg(long, value_name = "MODE", default_value = "fused")]
+    mode: super::graph::Mode,
+
+    /// An input of an ONNX model, from a file of NumPy's
+    #[cfg(feature = "graph")]
+    #[arg(long = "input", value_name = "NAME=FILE")]
+    inputs: Vec<String>,
+
+    /// Where an ONNX model's outputs are written, each as NAME.npy; without it they are printed
+    #[cfg(feature = "graph")]
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+
     /// Declare the functions of each file last to first. Nothing may depend on it
     #[arg(long, hide = true)]
     declare_in_reverse: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+pub(super) enum Form {
     Human,
     Json,
 }
@@ -94,6 +109,19 @@ A file:
 
 /// Runs the command.
 pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> Exit {
+    #[cfg(feature = "graph")]
+    if let [model] = &arguments.files[..]
+        && model.extension().is_some_and(|extension| extension == "onnx")
+    {
+        let arguments = super::graph::run::Arguments {
+            model,
+            mode: arguments.mode,
+            inputs: &arguments.inputs,
+            output_dir: arguments.output_dir.as_deref(),
+            summary: arguments.summary,
+        };
+        return super::graph::run::run(&arguments, config, output);
+    }
     let start = sync::now();
     let mut tally = Tally::default();
     let mut files = read_files(arguments, &mut output, &mut tally);

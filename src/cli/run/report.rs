@@ -11,10 +11,10 @@ use crate::store::Origin;
 /// How many run lines passed and failed; files that could not be run count as failed. Files and targets that
 /// were left out are skipped.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
-    pub(super) passed: usize,
-    pub(super) failed: usize,
-    pub(super) skipped: usize,
+pub(in crate::cli) struct Tally {
+    pub(in crate::cli) passed: usize,
+    pub(in crate::cli) failed: usize,
+    pub(in crate::cli) skipped: usize,
 }
 
 /// `3 passed, 0 failed, 1 skipped`
@@ -32,16 +32,16 @@ impl Display for Tally {
 
 /// A function, and where its code came from.
 #[derive(Debug, Serialize)]
-pub(super) struct Unit {
-    pub(super) name: String,
-    pub(super) signature: String,
+pub(in crate::cli) struct Unit {
+    pub(in crate::cli) name: String,
+    pub(in crate::cli) signature: String,
     #[serde(serialize_with = "origin_name")]
-    pub(super) origin: Origin,
+    pub(in crate::cli) origin: Origin,
     /// How long this process took to make it, in microseconds.
-    pub(super) us: u64,
+    pub(in crate::cli) us: u64,
     /// For people: what `inspect` wants.
     #[serde(skip)]
-    pub(super) key: Key,
+    pub(in crate::cli) key: Key,
 }
 
 fn origin_name<S: serde::Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S::Error> {
@@ -50,7 +50,7 @@ fn origin_name<S: serde::Serializer>(origin: &Origin, serializer: S) -> Result<S
 
 /// The summary of a run. Its JSON is stable: fields may come to be, none goes or changes.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(in crate::cli) struct Report {
     schema: u32,
     units: Vec<Unit>,
     counts: Counts,
@@ -71,7 +71,7 @@ struct Counts {
 
 /// Where the time went, in microseconds.
 #[derive(Debug, Serialize)]
-pub(super) struct Times {
+pub(in crate::cli) struct Times {
     /// From the command's start to its end.
     total: u64,
     /// Compiling.
@@ -83,14 +83,14 @@ pub(super) struct Times {
 
 impl Times {
     /// The times of a run of `total`, of which making and loading took `loading`, and making alone `make`.
-    pub(super) fn new(total: u64, make: u64, loading: u64) -> Self {
+    pub(in crate::cli) fn new(total: u64, make: u64, loading: u64) -> Self {
         Times { total, make, load: loading.saturating_sub(make) }
     }
 }
 
 impl Report {
     /// The report on these units.
-    pub(super) fn new(units: Vec<Unit>, tally: Tally, time_us: Times) -> Self {
+    pub(in crate::cli) fn new(units: Vec<Unit>, tally: Tally, time_us: Times) -> Self {
         let Tally { passed, failed, skipped } = tally;
         let mut counts = Counts { passed, failed, skipped, ..Counts::default() };
         for unit in &units {
@@ -106,12 +106,12 @@ impl Report {
     }
 
     /// One line of JSON.
-    pub(super) fn json(&self) -> impl Display {
+    pub(in crate::cli) fn json(&self) -> impl Display {
         serde_json::to_string(self).expect("numbers and text alone")
     }
 
     /// A short table: every function with its key where they are few, and how many came from where.
-    pub(super) fn human(&self) -> impl Display {
+    pub(in crate::cli) fn human(&self) -> impl Display {
         const FEW: usize = 20;
         let mut text = String::new();
         let mut row = |row: fmt::Arguments<'_>| {

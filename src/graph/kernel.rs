@@ -1,0 +1,135 @@
+//! Compiled kernels: from specifications to code that can be called, each made once.
+//!
+//! ```text
+//!   NodeSpecs ──keys──► Engine ──► Kernels
+//!        └ emitted only where nobody has the code
+//! ```
+
+use std::collections::HashMap;
+
+use cranelift_codegen::ir::UserExternalName;
+
+use super::abi::{Status, View};
+use super::node::NodeSpec;
+use super::ops;
+use super::runtime::SYMBOLS;
+use super::tensor::Tensor;
+use crate::code::{CodeError, Engine, Function, Program, Recipe};
+use crate::key::Key;
+use crate::store::Origin;
+use crate::sync::Arc;
+
+/// A kernel that can be called. Clones share the code.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    function: Function,
+    spec: Arc<NodeSpec>,
+    key: Key,
+    origin: Origin,
+    micros: u64,
+}
+
+impl Kernel {
+    /// What it computes.
+    pub fn spec(&self) -> &NodeSpec {
+        &self.spec
+    }
+
+    /// The key of its code in the store.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Where its code came from.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// How long this process compiled it, in microseconds; 0 if it did not.
+    pub fn micros(&self) -> u64 {
+        self.micros
+    }
+
+    /// Its code: a function of this [type](Self::call)'s calling convention.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Calls it with the words of a [`Frame`](super::abi::Frame).
+    ///
+    /// # Safety
+    ///
+    /// The frame must be that of a [`Call`](super::abi::Call) with this kernel's specification, and the
+    /// address of each operand that of data in which every element lies that its dimensions and strides lead to. Outputs
+    /// must be the caller's alone.
+    pub unsafe fn call(&self, words: &[u64]) -> Status {
+        // SAFETY: every kernel has this signature, and the handle is alive.
+        let entry = unsafe { self.function.typed::<unsafe extern "C" fn(*const u64) -> u64>() };
+        // SAFETY: the caller's promise.
+        Status::of(unsafe { entry(words.as_ptr()) })
+    }
+}
+
+/// The kernels of these specifications, in their order, in one go through the store.
+///
+/// # Errors
+/// The first that cannot be compiled.
+pub fn compile(engine: &Engine, specs: &[NodeSpec]) -> Result<Vec<Kernel>, CodeError> {
+    let mut program = Program::new();
+    for (index, symbol) in SYMBOLS.iter().enumerate() {
+        let user = UserExternalName { namespace: ops::NAMESPACE, index: index as u32 };
+        program.declare(user, symbol.name)?;
+        program.symbol(symbol.name, symbol.address())?;
+    }
+    let config = engine.target().isa().frontend_config();
+    let mut numbers: HashMap<&NodeSpec, usize> = HashMap::new();
+    let mut distinct = Vec::new();
+    let mut places = Vec::with_capacity(specs.len());
+    for spec in specs {
+        let number = *numbers.entry(spec).or_insert_with(|| {
+            distinct.push(Arc::new(spec.clone()));
+            distinct.len() - 1
+        });
+        places.push(number);
+    }
+    for (number, spec) in distinct.iter().enumerate() {
+        let built = Arc::clone(spec);
+        let recipe = Recipe {
+            digest: spec.key(),
+            label: spec.to_string().into(),
+            build: Arc::new(move || ops::emit(&built, config)),
+        };
+        let declaration = ops::declaration(config.default_call_conv);
+        program.define_by(&name(number), declaration, recipe)?;
+    }
+    let loaded = engine.load(program)?;
+    let kernels: Vec<Kernel> = loaded
+        .units()
+        .zip(&distinct)
+        .enumerate()
+        .map(|(number, (unit, spec))| Kernel {
+            function: loaded.function(&name(number)).expect("it was defined").clone(),
+            spec: Arc::clone(spec),
+            key: unit.key,
+            origin: unit.origin,
+            micros: unit.micros,
+        })
+        .collect();
+    Ok(places.into_iter().map(|number| kernels[number].clone()).collect())
+}
+
+/// The name of a kernel in its program.
+fn name(number: usize) -> String {
+    format!("kernel {number}")
+}
+
+impl From<&Tensor> for View {
+    fn from(tensor: &Tensor) -> Self {
+        let size = tensor.element().size() as isize;
+        View {
+            element: tensor.element(),
+            dims: tensor.dims().to_vec(),
+            strides: tensor.strides().iter().map(|stride| stride * size).collect(),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Reductions, of inputs or of what element-wise steps make of them.
+//!
+//! ```text
+//!   kept axes ──► reduced axes ──► a row along the last reduced axis
+//!   kept axes ──► a few neighbours of the last kept axis at once ──► reduced axes     where those lie together
+//! ```
+//!
+//! The reduced axes are the last; in the second form, which takes whole vectors from each place, the last kept axis comes
+//! after them.
+
+use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::emit::{Array, Emitter, Lane};
+use super::map::Math;
+use super::rows::{Body, Fold, Plan, Source, Stride, finish, fold_columns, fold_row, step};
+use crate::graph::node::{Arg, Layout, Map, Reduction, Step};
+use crate::graph::tensor::ElementType;
+
+/// Reduces the last of `steps` over `axes` of the inputs' common shape, to the one output.
+pub(super) fn emit(emitter: &mut Emitter<'_>, mut steps: Vec<Step>, kind: Reduction, axes: &[u32]) {
+    let inputs: Vec<Array> = (0..emitter.inputs.len()).map(|i| emitter.input(i)).collect();
+    let output = emitter.output(0);
+    let types: Vec<ElementType> = inputs.iter().map(|array| array.element).collect();
+    let element = {
+        let body = Body::new(steps.clone(), types.clone());
+        body.result(body.last())
+    };
+    let plan = Plan::of(kind, element);
+    for map in &plan.before {
+        let last = steps.len() as u32 - 1;
+        steps.push(step(*map, &[Arg::Step(last)]));
+    }
+    if Plan::squares(kind) {
+        let last = steps.len() as u32 - 1;
+        steps.push(step(Map::Mul, &[Arg::Step(last), Arg::Step(last)]));
+    }
+    let reduction = Reducer { kind, plan, element, body: Body::new(steps, types) };
+    let rank = inputs[0].rank();
+    match axes.last() {
+        Some(&last) if (last as usize) + 1 < rank => {
+            reduction.columns(emitter, &inputs, &output, axes);
+        }
+        _ => reduction.rows(emitter, &inputs, &output, rank - axes.len()),
+    }
+}
+
+/// Whether a reduction can be done in columns.
+pub(in crate::graph) fn has_columns(kind: Reduction) -> bool {
+    kind != Reduction::LogSumExp
+}
+
+struct Reducer {
+    kind: Reduction,
+    plan: Plan,
+    /// Of the output.
+    element: ElementType,
+    body: Body,
+}
+
+impl Reducer {
+    fn rows(&self, emitter: &mut Emitter<'_>, inputs: &[Array], output: &Array, kept: usize) {
+        let dims = inputs[0].dims.clone();
+        let (outer, reduced) = dims.split_at(kept);
+        let count = emitter.product(reduced);
+        let flat = inputs.iter().all(|a| matches!(a.layout, Layout::Contiguous | Layout::Single));
+        let mut lanes: Vec<Lane> = inputs.iter().map(|array| array.lane_of(0..kept)).collect();
+        lanes.push(output.lane());
+        emitter.walk(outer, &lanes, |emitter, _, pointers| {
+            let (to, from) = pointers.split_last().expect("one is the output's");
+            let space = Space { inputs, starts: from, kept, reduced, flat, count };
+            let result = self.reduce(emitter, &space);
+            emitter.store(result, *to);
+        });
+    }
+
+    /// One element of the output.
+    fn reduce(&self, emitter: &mut Emitter<'_>, space: &Space<'_>) -> Value {
+        let Plan { fold, element, .. } = self.plan;
+        let identity = fold.identity(&mut Math { emitter, element, lanes: 1 });
+        if self.kind != Reduction::LogSumExp {
+            let folded = space.fold(emitter, &self.body, fold, &[], identity);
+            return finish(emitter, self.kind, &self.plan, self.element, folded, space.count, 1);
+        }
+        // ln Σ eˣ = m + ln Σ e^(x - m), of which no term overflows.
+        let least = Math { emitter, element, lanes: 1 }.least();
+        let most = space.fold(emitter, &self.body, Fold::Max, &[], least);
+        let mut math = Math { emitter, element, lanes: 1 };
+        let size = math.abs(most);
+        let infinity = math.number(f64::INFINITY);
+        let zero = math.zero();
+        let infinite = math.emitter.builder.ins().fcmp(FloatCC::Equal, size, infinity);
+        let shift = math.choose(infinite, zero, most);
+        let body = self.body.then_shifted_exp(element);
+        let sum = space.fold(emitter, &body, Fold::Sum, &[Source::Value(shift)], identity);
+        let log = emitter.libm("log", element, &[sum]);
+        let result = Math { emitter, element, lanes: 1 }.add(log, shift);
+        super::map::cast(emitter, result, element, self.element)
+    }
+
+    fn columns(&self, emitter: &mut Emitter<'_>, inputs: &[Array], output: &Array, axes: &[u32]) {
+        let rank = inputs[0].rank();
+        let dims = inputs[0].dims.clone();
+        let first = rank - 1 - axes.len();
+        let n = dims[rank - 1];
+        let reduced = &dims[first..rank - 1];
+        let count = emitter.product(reduced);
+        let mut lanes: Vec<Lane> = inputs.iter().map(|array| array.lane_of(0..first)).collect();
+        lanes.push(output.lane_of(0..first));
+        emitter.walk(&dims[..first], &lanes, |emitter, _, pointers| {
+            let (to, from) = pointers.split_last().expect("one is the output's");
+            let inner: Vec<(Lane, Stride)> = inputs
+                .iter()
+                .zip(from)
+                .map(|(array, &start)| {
+                    let lane = array.lane_of(first..rank - 1);
+                    (Lane { start, ..lane }, Stride::last(array))
+                })
+                .collect();
+            let finish = |emitter: &mut Emitter<'_>, folded: Value, lanes: u32| {
+                finish(emitter, self.kind, &self.plan, self.element, folded, count, lanes)
+            };
+            fold_columns(emitter, &self.body, &inner, reduced, self.plan.fold, *to, n, &finish);
+        });
+    }
+}
+
+/// What is reduced to one element.
+struct Space<'a> {
+    inputs: &'a [Array],
+    /// Where each input's part begins.
+    starts: &'a [Value],
+    /// How many axes come before.
+    kept: usize,
+    reduced: &'a [Value],
+    /// It is one row.
+    flat: bool,
+    count: Value,
+}
+
+impl Space<'_> {
+    /// Folds the body's last step, whose first inputs are these and then `extra`.
+    fn fold(
+        &self,
+        emitter: &mut Emitter<'_>,
+        body: &Body,
+        fold: Fold,
+        extra: &[Source],
+        identity: Value,
+    ) -> Value {
+        let sources = |pointers: &[Value]| -> Vec<Source> {
+            let lane = |(&pointer, array): (&Value, &Array)| {
+                let stride = match array.layout {
+                    _ if self.reduced.is_empty() => Stride::Zero,
+                    _ => Stride::last(array),
+                };
+                Source::Lane(pointer, stride)
+            };
+            let mut sources: Vec<Source> = pointers.iter().zip(self.inputs).map(lane).collect();
+            sources.extend_from_slice(extra);
+            sources
+        };
+        if self.flat || self.reduced.is_empty() {
+            return fold_row(emitter, body, &sources(self.starts), fold, identity, self.count);
+        }
+        let (n, outer) = self.reduced.split_last().expect("there are some");
+        let lanes: Vec<Lane> = self
+            .inputs
+            .iter()
+            .zip(self.starts)
+            .map(|(array, &start)| {
+                let axes = self.kept..self.kept + outer.len();
+                Lane { start, ..array.lane_of(axes) }
+            })
+            .collect();
+        let folded = emitter.nest(outer, &lanes, &[identity], |emitter, _, pointers, state| {
+            vec![fold_row(emitter, body, &sources(pointers), fold, state[0], *n)]
+        });
+        folded[0]
+    }
+}

@@ -1,0 +1,536 @@
+//! One row of elements: element-wise steps over it, and folds of it.
+//!
+//! ```text
+//!   i = 0 ──── four vectors at a time ────► n & -4L ──── one at a time ────► n
+//! ```
+//!
+//! A row is a number of elements, each a stride from the one before. Vectors are used where every element that is
+//! loaded or stored is next to the one before it, and every step has a vector form.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::emit::{Array, Emitter, Lane};
+use super::map::{Math, apply, cast, constant, has_vectors, wide};
+use crate::graph::node::{Arg, Layout, Map, Reduction, Step};
+use crate::graph::tensor::ElementType;
+
+/// How many vectors are in one turn of a loop.
+const UNROLL: u32 = 4;
+
+/// The distance from an element of a row to the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stride {
+    /// None between them.
+    Unit,
+    /// They are the same.
+    Zero,
+    /// So many bytes.
+    Bytes(Value),
+}
+
+impl Stride {
+    /// The stride of the last axis of an operand.
+    pub(super) fn last(array: &Array) -> Stride {
+        match (array.layout, array.strides.last()) {
+            (_, None) | (Layout::Single | Layout::Repeated, _) => Stride::Zero,
+            (Layout::Contiguous | Layout::Rows, _) => Stride::Unit,
+            (Layout::Strided, Some(&stride)) => Stride::Bytes(stride),
+        }
+    }
+}
+
+/// Where the elements of a row come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// One value.
+    Value(Value),
+    /// From here on.
+    Lane(Value, Stride),
+}
+
+/// Steps, and the types of what they work on.
+#[derive(Clone, Debug)]
+pub(super) struct Body {
+    steps: Vec<Step>,
+    /// Of the sources.
+    inputs: Vec<ElementType>,
+    /// Of the steps' results.
+    results: Vec<ElementType>,
+}
+
+impl Body {
+    pub(super) fn new(steps: Vec<Step>, inputs: Vec<ElementType>) -> Self {
+        let mut body = Body { steps, inputs, results: Vec::new() };
+        for index in 0..body.steps.len() {
+            let types = body.types(index);
+            body.results.push(body.steps[index].map.result(&types));
+        }
+        body
+    }
+
+    /// No step but one that gives back its input.
+    pub(super) fn identity(element: ElementType) -> Self {
+        // Bools move as bytes, of which there are vectors.
+        let element = if element == ElementType::Bool { ElementType::U8 } else { element };
+        Body::new(vec![step(Map::Identity, &[Arg::Input(0)])], vec![element])
+    }
+
+    /// The last step.
+    pub(super) fn last(&self) -> u32 {
+        self.steps.len() as u32 - 1
+    }
+
+    pub(super) fn result(&self, step: u32) -> ElementType {
+        self.results[step as usize]
+    }
+
+    /// As this, and then e to the power of the last result less one more input, of the same type.
+    pub(super) fn then_shifted_exp(&self, element: ElementType) -> Self {
+        let (mut steps, mut inputs) = (self.steps.clone(), self.inputs.clone());
+        let (last, shift) = (self.last(), inputs.len() as u32);
+        inputs.push(element);
+        steps.push(step(Map::Sub, &[Arg::Step(last), Arg::Input(shift)]));
+        steps.push(step(Map::Exp, &[Arg::Step(last + 1)]));
+        Body::new(steps, inputs)
+    }
+
+    fn types(&self, step: usize) -> Vec<ElementType> {
+        let ty = |arg: &Arg| match *arg {
+            Arg::Input(input) => self.inputs[input as usize],
+            Arg::Step(step) => self.results[step as usize],
+            Arg::Constant(scalar) => scalar.element,
+        };
+        self.steps[step].args.iter().map(ty).collect()
+    }
+
+    /// How many lanes vectors have, if every step has a vector form and all types but bools are as wide.
+    fn lanes(&self, outputs: &[u32]) -> Option<u32> {
+        let mut all = self.inputs.iter().chain(&self.results);
+        let size = all.clone().find(|&&element| element != ElementType::Bool)?.size();
+        // Bools are bytes in memory and masks in vectors.
+        let memory = outputs.iter().map(|&step| self.result(step));
+        let memory = memory.chain(self.inputs.iter().copied());
+        let fits = |element: ElementType| element.size() == size && element != ElementType::Bool;
+        let even = all.all(|&element| element == ElementType::Bool || element.size() == size);
+        let constants = self.steps.iter().flat_map(|step| &step.args);
+        let mut constants = constants.filter_map(|arg| match arg {
+            Arg::Constant(scalar) => Some(scalar.element),
+            _ => None,
+        });
+        let vectors =
+            (0..self.steps.len()).all(|step| has_vectors(&self.steps[step].map, &self.types(step)));
+        let all = even && constants.all(fits) && memory.into_iter().all(fits) && vectors;
+        all.then_some(16 / size as u32)
+    }
+
+    /// The results of all steps.
+    fn run(&self, emitter: &mut Emitter<'_>, inputs: &[Value], lanes: u32) -> Vec<Value> {
+        let mut results: Vec<Value> = Vec::with_capacity(self.steps.len());
+        for (index, step) in self.steps.iter().enumerate() {
+            let args: Vec<Value> = step
+                .args
+                .iter()
+                .map(|arg| match arg {
+                    Arg::Input(input) => inputs[*input as usize],
+                    Arg::Step(step) => results[*step as usize],
+                    Arg::Constant(scalar) => constant(emitter, scalar, lanes),
+                })
+                .collect();
+            results.push(apply(emitter, &step.map, &args, &self.types(index), lanes));
+        }
+        results
+    }
+
+    /// The results of all steps for single elements.
+    pub(super) fn scalar(&self, emitter: &mut Emitter<'_>, inputs: &[Value]) -> Vec<Value> {
+        self.run(emitter, inputs, 1)
+    }
+}
+
+/// A step, in short.
+pub(super) fn step(map: Map, args: &[Arg]) -> Step {
+    Step { map, args: args.to_vec() }
+}
+
+/// Sources whose elements do not change along the row are loaded once. `n` is not 0.
+fn hoist(emitter: &mut Emitter<'_>, types: &[ElementType], sources: &[Source]) -> Vec<Source> {
+    let hoist = |(source, &element): (&Source, &ElementType)| match *source {
+        Source::Lane(start, Stride::Zero) => Source::Value(emitter.load(element, start)),
+        source => source,
+    };
+    sources.iter().zip(types).map(hoist).collect()
+}
+
+fn is_unit(source: &Source) -> bool {
+    matches!(source, Source::Value(_) | Source::Lane(_, Stride::Unit | Stride::Zero))
+}
+
+/// The address of element `i` of a row.
+fn address(
+    emitter: &mut Emitter<'_>,
+    start: Value,
+    stride: Stride,
+    element: ElementType,
+    i: Value,
+) -> Value {
+    match stride {
+        Stride::Zero => start,
+        Stride::Bytes(stride) => emitter.at(start, i, stride),
+        Stride::Unit => {
+            let shift = i64::from(element.size().trailing_zeros());
+            let by = emitter.builder.ins().ishl_imm_u(i, shift);
+            emitter.add(start, by)
+        }
+    }
+}
+
+/// The elements `i` of the sources; or, of more than one lane, vectors that begin there, `nth` vectors later.
+fn fetch(
+    emitter: &mut Emitter<'_>,
+    body: &Body,
+    sources: &[Source],
+    i: Value,
+    lanes: u32,
+    nth: u32,
+) -> Vec<Value> {
+    let mut values = Vec::with_capacity(sources.len());
+    for (source, &element) in sources.iter().zip(&body.inputs) {
+        values.push(match *source {
+            Source::Value(value) => value,
+            Source::Lane(start, stride) => {
+                let at = address(emitter, start, stride, element, i);
+                emitter.load_as(wide(element, lanes), at, 16 * nth as i32)
+            }
+        });
+    }
+    values
+}
+
+/// The sources for vectors: values spread over all lanes.
+fn spread(emitter: &mut Emitter<'_>, body: &Body, sources: &[Source], lanes: u32) -> Vec<Source> {
+    let spread = |(source, &element): (&Source, &ElementType)| match *source {
+        Source::Value(value) => {
+            Source::Value(emitter.builder.ins().splat(wide(element, lanes), value))
+        }
+        lane => lane,
+    };
+    sources.iter().zip(&body.inputs).map(spread).collect()
+}
+
+/// How many of `n` elements whole turns of vectors take.
+fn whole_turns(emitter: &mut Emitter<'_>, n: Value, lanes: u32) -> Value {
+    emitter.builder.ins().band_imm_s(n, -i64::from(lanes * UNROLL))
+}
+
+/// Computes some of the steps for `n` elements, and stores each in a row of its own.
+pub(super) fn map_row(
+    emitter: &mut Emitter<'_>,
+    body: &Body,
+    sources: &[Source],
+    outputs: &[u32],
+    targets: &[(Value, Stride)],
+    n: Value,
+) {
+    let some = emitter.compare_to(IntCC::SignedGreaterThan, n, 0);
+    emitter.when(some, |emitter| {
+        let sources = hoist(emitter, &body.inputs, sources);
+        let mut start = emitter.int(0);
+        let units = sources.iter().all(is_unit)
+            && targets.iter().all(|(_, stride)| matches!(stride, Stride::Unit));
+        if let Some(lanes) = body.lanes(outputs).filter(|_| units) {
+            let end = whole_turns(emitter, n, lanes);
+            let spread = spread(emitter, body, &sources, lanes);
+            emitter.range(start, end, i64::from(lanes * UNROLL), &[], |emitter, i, _| {
+                let mut stores = Vec::new();
+                for nth in 0..UNROLL {
+                    let values = fetch(emitter, body, &spread, i, lanes, nth);
+                    let results = body.run(emitter, &values, lanes);
+                    for (&output, &(target, stride)) in outputs.iter().zip(targets) {
+                        let element = body.result(output);
+                        let at = address(emitter, target, stride, element, i);
+                        stores.push((results[output as usize], at, 16 * nth as i32));
+                    }
+                }
+                for (value, at, offset) in stores {
+                    emitter.store_at(value, at, offset);
+                }
+                Vec::new()
+            });
+            start = end;
+        }
+        emitter.range(start, n, 1, &[], |emitter, i, _| {
+            let values = fetch(emitter, body, &sources, i, 1, 0);
+            let results = body.run(emitter, &values, 1);
+            for (&output, &(target, stride)) in outputs.iter().zip(targets) {
+                let at = address(emitter, target, stride, body.result(output), i);
+                emitter.store(results[output as usize], at);
+            }
+            Vec::new()
+        });
+    });
+}
+
+/// How elements are folded into one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fold {
+    Sum,
+    Product,
+    Min,
+    Max,
+}
+
+impl Fold {
+    fn has_vectors(self, element: ElementType) -> bool {
+        match self {
+            Fold::Sum => true,
+            Fold::Product | Fold::Min | Fold::Max => {
+                element.is_float() || matches!(element.size(), 2 | 4)
+            }
+        }
+    }
+
+    /// What leaves the other as it is.
+    pub(super) fn identity(self, math: &mut Math<'_, '_>) -> Value {
+        match self {
+            Fold::Sum => math.zero(),
+            Fold::Product => math.number(1.0),
+            Fold::Min => math.greatest(),
+            Fold::Max => math.least(),
+        }
+    }
+
+    pub(super) fn join(self, math: &mut Math<'_, '_>, a: Value, b: Value) -> Value {
+        match self {
+            Fold::Sum => math.add(a, b),
+            Fold::Product => math.mul(a, b),
+            Fold::Min => math.min(a, b),
+            Fold::Max => math.max(a, b),
+        }
+    }
+}
+
+/// Folds the last step's results for `n` elements into `folded`.
+pub(super) fn fold_row(
+    emitter: &mut Emitter<'_>,
+    body: &Body,
+    sources: &[Source],
+    fold: Fold,
+    folded: Value,
+    n: Value,
+) -> Value {
+    let output = body.last();
+    let element = body.result(output);
+    let some = emitter.compare_to(IntCC::SignedGreaterThan, n, 0);
+    let inside = |emitter: &mut Emitter<'_>| {
+        let sources = hoist(emitter, &body.inputs, sources);
+        let zero = emitter.int(0);
+        let lanes = body
+            .lanes(&[output])
+            .filter(|_| sources.iter().all(is_unit) && fold.has_vectors(element));
+        let (start, folded) = match lanes {
+            None => (zero, folded),
+            Some(lanes) => fold_vectors(emitter, body, &sources, fold, folded, n, lanes),
+        };
+        emitter.range(start, n, 1, &[folded], |emitter, i, state| {
+            let values = fetch(emitter, body, &sources, i, 1, 0);
+            let results = body.run(emitter, &values, 1);
+            let mut math = Math { emitter, element, lanes: 1 };
+            vec![fold.join(&mut math, state[0], results[output as usize])]
+        })
+    };
+    emitter.either(some, inside, |_| vec![folded])[0]
+}
+
+/// Folds whole turns of vectors, and says where the rest begins.
+fn fold_vectors(
+    emitter: &mut Emitter<'_>,
+    body: &Body,
+    sources: &[Source],
+    fold: Fold,
+    folded: Value,
+    n: Value,
+    lanes: u32,
+) -> (Value, Value) {
+    let output = body.last();
+    let element = body.result(output);
+    let end = whole_turns(emitter, n, lanes);
+    let some = emitter.compare_to(IntCC::SignedGreaterThan, end, 0);
+    let inside = |emitter: &mut Emitter<'_>| {
+        let spread = spread(emitter, body, sources, lanes);
+        let start = emitter.int(0);
+        let identity = fold.identity(&mut Math { emitter, element, lanes });
+        let state = [identity; UNROLL as usize];
+        let all =
+            emitter.range(start, end, i64::from(lanes * UNROLL), &state, |emitter, i, state| {
+                let mut next = Vec::new();
+                for (nth, &before) in state.iter().enumerate() {
+                    let values = fetch(emitter, body, &spread, i, lanes, nth as u32);
+                    let results = body.run(emitter, &values, lanes);
+                    let mut math = Math { emitter, element, lanes };
+                    next.push(fold.join(&mut math, before, results[output as usize]));
+                }
+                next
+            });
+        vec![across(emitter, fold, element, folded, &all, lanes)]
+    };
+    let folded = emitter.either(some, inside, |_| vec![folded])[0];
+    (end, folded)
+}
+
+/// Folds the lanes of vectors into one value, by halves.
+fn across(
+    emitter: &mut Emitter<'_>,
+    fold: Fold,
+    element: ElementType,
+    folded: Value,
+    vectors: &[Value],
+    lanes: u32,
+) -> Value {
+    let mut math = Math { emitter, element, lanes };
+    let vector = vectors[1..]
+        .iter()
+        .fold(vectors[0], |joined, &vector| fold.join(&mut math, joined, vector));
+    let builder = &mut math.emitter.builder;
+    let mut values: Vec<Value> =
+        (0..lanes).map(|lane| builder.ins().extractlane(vector, lane as u8)).collect();
+    math.lanes = 1;
+    while values.len() > 1 {
+        let half = values.split_off(values.len() / 2);
+        values = values.iter().zip(half).map(|(&a, b)| fold.join(&mut math, a, b)).collect();
+    }
+    fold.join(&mut math, folded, values[0])
+}
+
+/// Folds the last step's results along columns: for each of `n` neighbours, over all of a nest. `store` is given each
+/// result, and where it belongs.
+///
+/// The sources' lanes lead through the nest; each source's elements lie next to each other, or are one.
+#[allow(clippy::too_many_arguments, reason = "all of a loop nest")]
+pub(super) fn fold_columns(
+    emitter: &mut Emitter<'_>,
+    body: &Body,
+    lanes_of: &[(Lane, Stride)],
+    dims: &[Value],
+    fold: Fold,
+    target: Value,
+    n: Value,
+    finish: &dyn Fn(&mut Emitter<'_>, Value, u32) -> Value,
+) {
+    let output = body.last();
+    let element = body.result(output);
+    let width = body.lanes(&[output]).filter(|_| fold.has_vectors(element));
+    let mut start = emitter.int(0);
+    let column = |emitter: &mut Emitter<'_>, i: Value, lanes: u32, unroll: u32| {
+        let moved: Vec<Lane> = lanes_of
+            .iter()
+            .zip(&body.inputs)
+            .map(|((lane, stride), &element)| Lane {
+                start: address(emitter, lane.start, *stride, element, i),
+                strides: lane.strides.clone(),
+            })
+            .collect();
+        let identity = fold.identity(&mut Math { emitter, element, lanes });
+        let state = vec![identity; unroll as usize];
+        let folded = emitter.nest(dims, &moved, &state, |emitter, _, pointers, state| {
+            let mut next = Vec::new();
+            for (nth, &before) in state.iter().enumerate() {
+                let mut values = Vec::new();
+                for ((&at, (_, stride)), &element) in
+                    pointers.iter().zip(lanes_of).zip(&body.inputs)
+                {
+                    values.push(match stride {
+                        Stride::Zero if lanes > 1 => {
+                            let value = emitter.load(element, at);
+                            emitter.builder.ins().splat(wide(element, lanes), value)
+                        }
+                        Stride::Zero => emitter.load(element, at),
+                        _ => emitter.load_as(wide(element, lanes), at, 16 * nth as i32),
+                    });
+                }
+                let results = body.run(emitter, &values, lanes);
+                let mut math = Math { emitter, element, lanes };
+                next.push(fold.join(&mut math, before, results[output as usize]));
+            }
+            next
+        });
+        let at = address(emitter, target, Stride::Unit, element, i);
+        for (nth, value) in folded.into_iter().enumerate() {
+            let value = finish(emitter, value, lanes);
+            emitter.store_at(value, at, 16 * nth as i32);
+        }
+        Vec::new()
+    };
+    if let Some(lanes) = width {
+        let end = whole_turns(emitter, n, lanes);
+        emitter.range(start, end, i64::from(lanes * UNROLL), &[], |emitter, i, _| {
+            column(emitter, i, lanes, UNROLL)
+        });
+        start = end;
+    }
+    emitter.range(start, n, 1, &[], |emitter, i, _| column(emitter, i, 1, 1));
+}
+
+/// What a reduction folds, of which function of each element, in which type; and what becomes of the fold.
+pub(super) struct Plan {
+    pub(super) fold: Fold,
+    /// Between an element and the fold.
+    pub(super) before: Vec<Map>,
+    /// The type that is folded in.
+    pub(super) element: ElementType,
+}
+
+impl Plan {
+    /// How an element type is reduced. For LogSumExp this is the second pass.
+    pub(super) fn of(kind: Reduction, element: ElementType) -> Plan {
+        // Roots and logarithms of integers are those of numbers.
+        let rooted = matches!(kind, Reduction::L2 | Reduction::LogSum | Reduction::LogSumExp);
+        let number = rooted && !element.is_float();
+        let mut before = Vec::new();
+        if number {
+            before.push(Map::Cast { to: ElementType::F64 });
+        }
+        let fold = match kind {
+            Reduction::Prod => Fold::Product,
+            Reduction::Min => Fold::Min,
+            Reduction::Max => Fold::Max,
+            _ => Fold::Sum,
+        };
+        if kind == Reduction::L1 {
+            before.push(Map::Abs);
+        }
+        Plan { fold, before, element: if number { ElementType::F64 } else { element } }
+    }
+
+    /// Whether elements are squared before they are summed.
+    pub(super) fn squares(kind: Reduction) -> bool {
+        matches!(kind, Reduction::L2 | Reduction::SumSquare)
+    }
+}
+
+/// What becomes of a fold over `count` elements.
+pub(super) fn finish(
+    emitter: &mut Emitter<'_>,
+    kind: Reduction,
+    plan: &Plan,
+    element: ElementType,
+    folded: Value,
+    count: Value,
+    lanes: u32,
+) -> Value {
+    let result = match kind {
+        Reduction::Mean => {
+            let count = cast(emitter, count, ElementType::I64, plan.element);
+            let count = if lanes > 1 {
+                emitter.builder.ins().splat(wide(plan.element, lanes), count)
+            } else {
+                count
+            };
+            Math { emitter, element: plan.element, lanes }.div(folded, count)
+        }
+        Reduction::L2 => Math { emitter, element: plan.element, lanes }.sqrt(folded),
+        Reduction::LogSum | Reduction::LogSumExp => emitter.libm("log", plan.element, &[folded]),
+        _ => folded,
+    };
+    if plan.element == element { result } else { cast(emitter, result, plan.element, element) }
+}

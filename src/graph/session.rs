@@ -1,0 +1,306 @@
+//! What users hold: a session over a store, and models that are ready to run.
+//!
+//! ```text
+//!   Session::new(store) ──prepare(model, mode)──► Prepared ──run(inputs)──► outputs
+//! ```
+
+use super::error::GraphError;
+use super::host::{Host, HostOp};
+use super::kernel::Kernel;
+use super::model::{Dim, Graph, Model, Node, ValueType};
+use super::runner::{self, Runner, Signature};
+use super::structure::{self, Canonical};
+use super::tensor::{Dims, Tensor};
+use super::vm::{Profile, Ready};
+use crate::code::{Engine, Target};
+use crate::key::Key;
+use crate::store::{Origin, Store};
+use crate::sync::Arc;
+
+/// How a graph is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// A kernel per node, each called by the VM.
+    PerNode,
+    /// Element-wise nodes that feed each other, and the reduction at their end, are one kernel.
+    #[default]
+    Fused,
+    /// A kernel per node, called by a compiled entry without the VM.
+    Whole,
+}
+
+impl Mode {
+    /// The name: `per-node`, `fused` or `whole`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::PerNode => "per-node",
+            Mode::Fused => "fused",
+            Mode::Whole => "whole",
+        }
+    }
+}
+
+/// Prepares models over one store. Models of a session share the kernels that are loaded.
+///
+/// ```
+/// use cachelift::config::Config;
+/// use cachelift::graph::{Builder, ElementType, Mode, Session, Tensor};
+/// use cachelift::store::Store;
+///
+/// let mut graph = Builder::new();
+/// let x = graph.input("x", ElementType::F32, &[3]);
+/// let y = graph.op("Mul", &[&x, &x]);
+/// graph.output("y", &y);
+/// let model = graph.finish()?;
+///
+/// let session = Session::new(Store::open(Config::default()))?;
+/// let square = session.prepare(&model, Mode::Fused)?;
+/// let outputs = square.run(&[Tensor::from_slice(&[3], &[1.0_f32, 2.0, 3.0])])?;
+/// assert_eq!(outputs[0].to_vec::<f32>().unwrap(), [1.0, 4.0, 9.0]);
+/// # Ok::<_, cachelift::graph::GraphError>(())
+/// ```
+#[derive(Debug)]
+pub struct Session {
+    host: Arc<Host>,
+}
+
+impl Session {
+    /// A session that keeps what it compiles in `store`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no code generator for this machine.
+    pub fn new(store: Store) -> Result<Self, GraphError> {
+        Ok(Self::on(Engine::new(store, Target::host()?)))
+    }
+
+    /// A session over an engine.
+    pub fn on(engine: Engine) -> Self {
+        Session { host: Arc::new(Host::new(engine)) }
+    }
+
+    /// Adds an operator that is a function of this program, under a domain of its own: it is never cached, and is run
+    /// anew each time that an output depends on it.
+    ///
+    /// # Panics
+    ///
+    /// If the domain is empty, which is ONNX's, or if a model was prepared already.
+    pub fn with_op(
+        mut self,
+        domain: &str,
+        name: &str,
+        op: impl Fn(&Node, &[Option<Tensor>]) -> Result<Vec<Tensor>, String> + Send + Sync + 'static,
+    ) -> Self {
+        assert!(!domain.is_empty(), "the empty domain is ONNX's own");
+        let host = Arc::get_mut(&mut self.host).expect("no model was prepared yet");
+        let op: Arc<HostOp> = Arc::new(op);
+        host.ops.insert((domain.into(), name.into()), op);
+        self
+    }
+
+    /// Prepares a model. Where its inputs' shapes are fixed, all that it takes is compiled or loaded now; else when it
+    /// is first run on inputs of some shapes.
+    ///
+    /// # Errors
+    ///
+    /// If an op is not supported, which is said before anything is compiled, a node does not take its inputs, or a
+    /// kernel cannot be compiled.
+    pub fn prepare(&self, model: &Model, mode: Mode) -> Result<Prepared, GraphError> {
+        runner::check_ops(&model.graph, &self.host)?;
+        let graph = &model.graph;
+        let has_default = |id| graph.constants.iter().any(|(other, _)| other == id);
+        let inputs = graph.inputs.iter().map(|id| {
+            let value = &graph.values[id.index()];
+            Input { name: value.name.clone(), ty: value.ty.clone(), optional: has_default(id) }
+        });
+        let inputs: Vec<Input> = inputs.collect();
+        let outputs = graph.outputs.iter().map(|id| graph.name_of(*id).to_owned()).collect();
+        let Canonical { graph, key } = structure::canonical(graph);
+        let runner = Runner::new(graph, key, mode, Arc::clone(&self.host));
+        let prepared = Prepared(Arc::new(Inner { runner, inputs, outputs, mode }));
+        if let Some(signature) = prepared.fixed() {
+            prepared.0.runner.plan(&signature)?;
+        }
+        Ok(prepared)
+    }
+
+    /// Every kernel that was compiled or loaded for this session's models, in that order.
+    pub fn kernels(&self) -> Vec<Kernel> {
+        self.host.loaded()
+    }
+}
+
+/// A model that is ready to run. Clones share everything.
+#[derive(Clone)]
+pub struct Prepared(Arc<Inner>);
+
+struct Inner {
+    runner: Runner,
+    inputs: Vec<Input>,
+    outputs: Vec<String>,
+    mode: Mode,
+}
+
+/// An input of a model.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Its name.
+    pub name: String,
+    /// What it must be.
+    pub ty: ValueType,
+    /// Whether it has a default.
+    pub optional: bool,
+}
+
+impl Prepared {
+    /// The model's inputs.
+    pub fn inputs(&self) -> &[Input] {
+        &self.0.inputs
+    }
+
+    /// The names of the model's outputs.
+    pub fn outputs(&self) -> &[String] {
+        &self.0.outputs
+    }
+
+    /// How it is run.
+    pub fn mode(&self) -> Mode {
+        self.0.mode
+    }
+
+    /// What the model is, whatever its values are called and in whichever order its independent nodes stand.
+    pub fn key(&self) -> &Key {
+        &self.0.runner.key
+    }
+
+    /// The key of the plan for fixed shapes, and where it came from; `None` if the model's shapes are not fixed.
+    pub fn plan(&self) -> Option<(Key, Origin)> {
+        let planned = self.0.runner.plan(&self.fixed()?).ok()?;
+        Some((planned.key, planned.origin))
+    }
+
+    /// Runs the model on its inputs in their order; those at the end that have defaults may be left out. Gives the
+    /// outputs in their order.
+    ///
+    /// # Errors
+    ///
+    /// If an input is missing or is not what the model takes, if shapes that are known only now do not fit, or if
+    /// an index is outside of its axis.
+    pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, GraphError> {
+        let count = self.0.inputs.len();
+        if inputs.len() > count {
+            return Err(GraphError::Input {
+                name: inputs.len().to_string(),
+                reason: format!("the model has {count} inputs"),
+            });
+        }
+        let given = inputs.iter().cloned().map(Some);
+        let given: Vec<_> = given.chain(std::iter::repeat(None)).take(count).collect();
+        self.run_checked(given, None)
+    }
+
+    /// As [`run`](Self::run), with inputs by name.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), and if there is no input of a name.
+    pub fn run_named(&self, inputs: &[(&str, Tensor)]) -> Result<Vec<Tensor>, GraphError> {
+        let mut given = vec![None; self.0.inputs.len()];
+        for (name, tensor) in inputs {
+            let Some(place) = self.0.inputs.iter().position(|input| input.name == *name) else {
+                let reason = "the model has no such input".into();
+                return Err(GraphError::Input { name: (*name).into(), reason });
+            };
+            given[place] = Some(tensor.clone());
+        }
+        self.run_checked(given, None)
+    }
+
+    /// As [`run_named`](Self::run_named), and says how long each call took.
+    pub(crate) fn run_profiled(
+        &self,
+        inputs: Vec<Option<Tensor>>,
+    ) -> Result<(Vec<Tensor>, Profile), GraphError> {
+        let mut profile = Profile::default();
+        let outputs = self.run_checked(inputs, Some(&mut profile))?;
+        Ok((outputs, profile))
+    }
+
+    fn run_checked(
+        &self,
+        inputs: Vec<Option<Tensor>>,
+        profile: Option<&mut Profile>,
+    ) -> Result<Vec<Tensor>, GraphError> {
+        let mut symbols: Vec<(&str, usize)> = Vec::new();
+        for (input, tensor) in self.0.inputs.iter().zip(&inputs) {
+            let fail = |reason: String| Err(GraphError::Input { name: input.name.clone(), reason });
+            let Some(tensor) = tensor else {
+                match input.optional {
+                    true => continue,
+                    false => return fail("it is missing".into()),
+                }
+            };
+            let given = || format!("{}{:?}", tensor.element(), tensor.dims());
+            let mismatch = || fail(format!("expected {}, got {}", input.ty, given()));
+            if input.ty.element.is_some_and(|element| element != tensor.element()) {
+                return mismatch();
+            }
+            let Some(dims) = &input.ty.dims else { continue };
+            if dims.len() != tensor.rank() {
+                return mismatch();
+            }
+            for (dim, &size) in dims.iter().zip(tensor.dims()) {
+                match dim {
+                    Dim::Unknown => {}
+                    Dim::Known(known) if *known == size => {}
+                    Dim::Known(_) => return mismatch(),
+                    Dim::Symbol(name) => match symbols.iter().find(|(other, _)| other == name) {
+                        None => symbols.push((name, size)),
+                        Some((_, other)) if *other == size => {}
+                        Some((_, other)) => {
+                            return fail(format!(
+                                "expected {} where {name} is {other}, got {}",
+                                input.ty,
+                                given()
+                            ));
+                        }
+                    },
+                }
+            }
+        }
+        self.0.runner.run(&inputs, profile)
+    }
+
+    /// The types of the inputs, if the model fixes them all.
+    fn fixed(&self) -> Option<Signature> {
+        let input = |input: &Input| {
+            if input.optional {
+                return Some(None);
+            }
+            let mut dims = Dims::new();
+            for dim in input.ty.dims.as_ref()? {
+                match dim {
+                    Dim::Known(size) => dims.push(*size),
+                    _ => return None,
+                }
+            }
+            Some(Some((input.ty.element?, dims)))
+        };
+        self.0.inputs.iter().map(input).collect()
+    }
+
+    /// What runs the model for its fixed shapes.
+    pub(crate) fn planned(&self) -> Option<Arc<Ready>> {
+        Some(self.0.runner.plan(&self.fixed()?).ok()?.ready)
+    }
+
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.0.runner.graph
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Prepared({} nodes, {})", self.graph().nodes.len(), self.0.mode.name())
+    }
+}
