@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use cranelift_codegen::ir::Function as Clif;
+use cranelift_codegen::ir::Signature;
 
 use super::artifact::Artifact;
 use super::audit;
@@ -146,10 +146,11 @@ impl Engine {
         let mut keys = Vec::new();
         let mut places = Vec::new();
         let mut trampolines = Vec::new();
+        let mut called = Called::default();
         for (number, (engine, program)) in engines.iter().zip(&mut programs).enumerate() {
-            trampolines.push(add_trampolines(program, engine.target()));
+            trampolines.push(called.add_trampolines(program, engine.target()));
             for (index, definition) in program.functions.iter().enumerate() {
-                keys.push(stream.key(&engine.0.context, &definition.clif));
+                keys.push(stream.key_of(&engine.0.context, definition));
                 places.push((number, index));
             }
         }
@@ -169,10 +170,10 @@ impl Engine {
         let fetched = fetched.into_iter().zip(&places).map(|(result, &(number, index))| {
             let (record, origin) = result?;
             if store.config().audit && origin != Origin::Made {
-                let Definition { name, clif } = &programs[number].functions[index];
+                let definition = &programs[number].functions[index];
                 store.count_audited();
-                let compiled = compilers.of(number).compile(name, clif)?;
-                audit::compare(name, record.payload(), &compiled)?;
+                let compiled = compilers.of(number).compile(definition)?;
+                audit::compare(&definition.name, record.payload(), &compiled)?;
             }
             Ok((record, origin))
         });
@@ -207,20 +208,22 @@ impl Engine {
         program: &Program,
         definition: &Definition,
     ) -> Result<Draft, CodeError> {
-        let payload = compiler.compile(&definition.name, &definition.clif)?;
+        let payload = compiler.compile(definition)?;
         let options = self.0.options;
         let meta = Meta {
             label: format!("{}{}", definition.name, definition.clif.signature),
             producer: concat!("cachelift ", env!("CARGO_PKG_VERSION")).into(),
-            parts: if options.keep_parts { self.parts(&definition.clif) } else { Vec::new() },
-            source: options.keep_source.then(|| program.source(definition)),
+            parts: if options.keep_parts { self.parts(definition) } else { Vec::new() },
+            source: options
+                .keep_source
+                .then(|| program.source(&definition.body(self.target().isa()))),
             ..Meta::default()
         };
         Ok(Draft { payload, meta })
     }
 
     /// The parts of a function's key, one by one.
-    fn parts(&self, clif: &Clif) -> Vec<PartDigest> {
+    fn parts(&self, definition: &Definition) -> Vec<PartDigest> {
         let config = self.0.store.config();
         let mut parts = KeyBuilder::explained(DOMAIN);
         parts.str("namespace", &config.namespace).str("salt", &config.salt);
@@ -229,7 +232,7 @@ impl Engine {
                 environment.str(&part.name, &part.value);
             }
         });
-        parts.bytes("function", Stream::default().fill(clif));
+        parts.bytes("function", Stream::default().of(definition));
         parts.digests().to_vec()
     }
 
@@ -246,14 +249,14 @@ impl Engine {
         let mut remade = Vec::new();
         let mut decoded = Vec::with_capacity(fetched.len());
         for (i, fetched) in fetched.iter().enumerate() {
-            let Definition { name, clif } = &program.functions[i];
-            let references = clif.params.user_named_funcs().len();
+            let definition = &program.functions[i];
+            let references = definition.clif.params.user_named_funcs().len();
             let artifact = Artifact::decode(fetched.record.payload(), environment)
                 .ok()
                 .filter(|artifact| artifact.references as usize <= references);
             if artifact.is_none() {
                 tracing::warn!(key = %fetched.key, "an unusable artifact is compiled again");
-                remade.push((i, compiler.compile(name, clif)?));
+                remade.push((i, compiler.compile(definition)?));
             }
             decoded.push(artifact);
         }
@@ -327,28 +330,45 @@ struct Fetched {
     micros: u64,
 }
 
-/// Adds a trampoline per signature to a callable program; says which one is each function's.
-fn add_trampolines(program: &mut Program, target: &Target) -> Vec<usize> {
-    if !program.callable {
-        return Vec::new();
-    }
-    let mut by_signature = HashMap::new();
-    let mut added = Vec::new();
-    let count = program.functions.len();
-    let trampolines = program
-        .functions
-        .iter()
-        .map(|definition| {
-            let signature = &definition.clif.signature;
-            *by_signature.entry(signature).or_insert_with(|| {
-                let clif = Box::new(call::trampoline(signature, target.isa()));
-                added.push(Definition { name: call::trampoline_name(signature).into(), clif });
-                count + added.len() - 1
+/// The signatures that are called in some programs, with the names of their trampolines.
+#[derive(Default)]
+struct Called(HashMap<Arc<Signature>, Arc<str>>);
+
+impl Called {
+    /// Adds a trampoline per signature to a callable program; says which one is each function's.
+    fn add_trampolines(&mut self, program: &mut Program, target: &Target) -> Vec<usize> {
+        if !program.callable {
+            return Vec::new();
+        }
+        let own = Arc::new(call::declaration(target.isa()));
+        let mut by_signature = HashMap::new();
+        let mut added = Vec::new();
+        let count = program.functions.len();
+        let trampolines = program
+            .functions
+            .iter()
+            .map(|definition| {
+                let signature = &definition.clif.signature;
+                *by_signature.entry(signature).or_insert_with(|| {
+                    let (calls, name) = self.of(signature);
+                    added.push(Definition { name, clif: Arc::clone(&own), calls: Some(calls) });
+                    count + added.len() - 1
+                })
             })
-        })
-        .collect();
-    program.functions.append(&mut added);
-    trampolines
+            .collect();
+        program.functions.append(&mut added);
+        trampolines
+    }
+
+    fn of(&mut self, signature: &Signature) -> (Arc<Signature>, Arc<str>) {
+        if let Some((signature, name)) = self.0.get_key_value(signature) {
+            return (Arc::clone(signature), Arc::clone(name));
+        }
+        let name: Arc<str> = call::trampoline_name(signature).into();
+        let signature = Arc::new(signature.clone());
+        self.0.insert(Arc::clone(&signature), Arc::clone(&name));
+        (signature, name)
+    }
 }
 
 #[cfg(test)]

@@ -8,12 +8,17 @@
 //! CLIF refers to other functions by numbers (`u0:3`) or by text (`%halve`). Neither enters a key: text is
 //! replaced by a number when a function is defined, and numbers stand outside of what is hashed.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::mem;
 
 use cranelift_codegen::ir::{
-    ExternalName, Function as Clif, GlobalValueData, UserExternalName, UserExternalNameRef,
+    ExternalName, Function as Clif, GlobalValueData, Signature, UserExternalName,
+    UserExternalNameRef,
 };
+use cranelift_codegen::isa::TargetIsa;
 
+use super::call;
 use super::error::CodeError;
 use super::handle::Function;
 use crate::sync::Arc;
@@ -58,7 +63,29 @@ pub(crate) enum Meaning {
 /// A function of a program.
 pub(crate) struct Definition {
     pub(crate) name: Arc<str>,
-    pub(crate) clif: Box<Clif>,
+    /// Of a trampoline only what is outside of its body.
+    pub(crate) clif: Arc<Clif>,
+    /// Of a trampoline, the signature of what it calls: that is all there is to know of it.
+    pub(crate) calls: Option<Arc<Signature>>,
+}
+
+impl Definition {
+    /// The function as it is compiled. A trampoline's is built here, so that a hit needs none.
+    pub(crate) fn body(&self, isa: &dyn TargetIsa) -> Cow<'_, Clif> {
+        match &self.calls {
+            None => Cow::Borrowed(&self.clif),
+            Some(signature) => Cow::Owned(call::trampoline(signature, isa)),
+        }
+    }
+
+    /// Takes the function's signature, where nobody else needs it.
+    pub(crate) fn take_signature(&mut self) -> Signature {
+        let conv = self.clif.signature.call_conv;
+        match Arc::get_mut(&mut self.clif) {
+            Some(clif) => mem::replace(&mut clif.signature, Signature::new(conv)),
+            None => self.clif.signature.clone(),
+        }
+    }
 }
 
 impl Program {
@@ -77,7 +104,16 @@ impl Program {
     ///
     /// Fails if the name has a meaning already, or if the function uses the
     /// [namespace](TEXT_NAMESPACE) that is set aside for text.
-    pub fn define(&mut self, name: &str, mut clif: Clif) -> Result<&mut Self, CodeError> {
+    pub fn define(&mut self, name: &str, clif: Clif) -> Result<&mut Self, CodeError> {
+        self.define_shared(name, Arc::new(clif))
+    }
+
+    /// As [`define`](Self::define) for a function that others use too.
+    pub(crate) fn define_shared(
+        &mut self,
+        name: &str,
+        mut clif: Arc<Clif>,
+    ) -> Result<&mut Self, CodeError> {
         if clif.params.user_named_funcs().values().any(|user| user.namespace == TEXT_NAMESPACE) {
             let reason = format!("the namespace u{TEXT_NAMESPACE} is set aside");
             return Err(CodeError::Unsupported { function: name.into(), reason });
@@ -85,7 +121,7 @@ impl Program {
         let name = Arc::from(name);
         self.names.mean(&name, Meaning::Defined(self.functions.len()))?;
         self.replace_text(&mut clif);
-        self.functions.push(Definition { name, clif: Box::new(clif) });
+        self.functions.push(Definition { name, clif, calls: None });
         Ok(self)
     }
 
@@ -144,8 +180,8 @@ impl Program {
     }
 
     /// The function as text, with the names that it was defined with.
-    pub(crate) fn source(&self, definition: &Definition) -> String {
-        let mut clif = Clif::clone(&definition.clif);
+    pub(crate) fn source(&self, body: &Clif) -> String {
+        let mut clif = body.clone();
         let table = clif.params.user_named_funcs().clone();
         each_name(&mut clif, |name| {
             if let ExternalName::User(reference) = name
@@ -170,16 +206,19 @@ impl Program {
     }
 
     /// Replaces names that are text by numbers, which are not hashed.
-    fn replace_text(&mut self, clif: &mut Clif) {
-        let mut found = Vec::new();
-        each_name(clif, |name| {
-            if let ExternalName::TestCase(text) = name {
-                found.push(Arc::from(String::from_utf8_lossy(text.raw())));
-            }
-        });
+    fn replace_text(&mut self, clif: &mut Arc<Clif>) {
+        let found: Vec<Arc<str>> = names(clif)
+            .filter_map(|name| match name {
+                ExternalName::TestCase(text) => {
+                    Some(Arc::from(String::from_utf8_lossy(text.raw())))
+                }
+                _ => None,
+            })
+            .collect();
         if found.is_empty() {
             return;
         }
+        let clif = Arc::make_mut(clif);
         let mut references = Vec::with_capacity(found.len());
         for text in found {
             let user =
@@ -233,6 +272,15 @@ impl Names {
 
 fn user_name(clif: &Clif, reference: u32) -> Option<&UserExternalName> {
     clif.params.user_named_funcs().get(UserExternalNameRef::from_u32(reference))
+}
+
+/// Every external name in a function, in the order of [`each_name`].
+fn names(clif: &Clif) -> impl Iterator<Item = &ExternalName> {
+    let symbols = clif.stencil.global_values.values().filter_map(|value| match value {
+        GlobalValueData::Symbol { name, .. } => Some(name),
+        _ => None,
+    });
+    clif.stencil.dfg.ext_funcs.values().map(|function| &function.name).chain(symbols)
 }
 
 /// Every external name in a function, in an order that depends on nothing but the function.
