@@ -79,6 +79,11 @@ impl<F: MapFs> Shards<F> {
         found.map_or(Lookup::Miss(Reason::Absent), Lookup::Hit)
     }
 
+    /// Whether there are no shards yet.
+    pub(crate) fn is_unborn(&self) -> bool {
+        self.held().is_none()
+    }
+
     /// Whether the index has an entry for the artifact of `key`; whether it is whole, only
     /// [`get`](Self::get) tells.
     pub(crate) fn contains(&self, key: &Key) -> bool {
