@@ -94,55 +94,62 @@ impl Stats {
 /// The counters as the store keeps them.
 #[derive(Default)]
 pub(crate) struct Counters {
-    memory: Striped,
-    disk: Striped,
-    remote: Striped,
-    waited: Striped,
-    made: Striped,
-    missed: Striped,
-    published: Striped,
-    audited: Striped,
-    us_make: Striped,
-    us_wait: Striped,
+    /// Threads do not fight over them: each adds to a line of its own, or shares one with few.
+    stripes: [CachePadded<Counts>; STRIPES],
     reasons: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+const STRIPES: usize = 8;
+
+#[derive(Default)]
+struct Counts {
+    memory: AtomicU64,
+    disk: AtomicU64,
+    remote: AtomicU64,
+    waited: AtomicU64,
+    made: AtomicU64,
+    missed: AtomicU64,
+    published: AtomicU64,
+    audited: AtomicU64,
+    us_make: AtomicU64,
+    us_wait: AtomicU64,
 }
 
 impl Counters {
     /// Counts a request that was answered.
     pub(crate) fn answered(&self, origin: Origin) {
-        match origin {
-            Origin::Memory => &self.memory,
-            Origin::Disk => &self.disk,
-            Origin::Remote => &self.remote,
-            Origin::Waited => &self.waited,
-            Origin::Made => &self.made,
-        }
-        .add(1);
+        self.add(1, |counts| match origin {
+            Origin::Memory => &counts.memory,
+            Origin::Disk => &counts.disk,
+            Origin::Remote => &counts.remote,
+            Origin::Waited => &counts.waited,
+            Origin::Made => &counts.made,
+        });
     }
 
     /// Counts a lookup that found nothing.
     pub(crate) fn missed(&self) {
-        self.missed.add(1);
+        self.add(1, |counts| &counts.missed);
     }
 
     /// Counts a record that this process was the first to publish.
     pub(crate) fn published(&self) {
-        self.published.add(1);
+        self.add(1, |counts| &counts.published);
     }
 
     /// Counts a record that was made again to be compared.
     pub(crate) fn audited(&self) {
-        self.audited.add(1);
+        self.add(1, |counts| &counts.audited);
     }
 
     /// Adds time spent in a maker.
     pub(crate) fn made_in(&self, time: Duration) {
-        self.us_make.add(micros(time));
+        self.add(micros(time), |counts| &counts.us_make);
     }
 
     /// Adds time spent waiting for another maker.
     pub(crate) fn waited_for(&self, time: Duration) {
-        self.us_wait.add(micros(time));
+        self.add(micros(time), |counts| &counts.us_wait);
     }
 
     /// Counts something out of the ordinary, and logs the first of its reason.
@@ -162,40 +169,32 @@ impl Counters {
 
     /// The counters as they stand; those of other threads may be a little behind each other.
     pub(crate) fn snapshot(&self) -> Stats {
+        let sum = |of: fn(&Counts) -> &AtomicU64| {
+            let counts = self.stripes.iter().map(|stripe| of(stripe).load(Ordering::Relaxed));
+            counts.fold(0, u64::wrapping_add)
+        };
         Stats {
-            memory: self.memory.sum(),
-            disk: self.disk.sum(),
-            remote: self.remote.sum(),
-            waited: self.waited.sum(),
-            made: self.made.sum(),
-            missed: self.missed.sum(),
-            published: self.published.sum(),
-            audited: self.audited.sum(),
-            us_make: self.us_make.sum(),
-            us_wait: self.us_wait.sum(),
+            memory: sum(|counts| &counts.memory),
+            disk: sum(|counts| &counts.disk),
+            remote: sum(|counts| &counts.remote),
+            waited: sum(|counts| &counts.waited),
+            made: sum(|counts| &counts.made),
+            missed: sum(|counts| &counts.missed),
+            published: sum(|counts| &counts.published),
+            audited: sum(|counts| &counts.audited),
+            us_make: sum(|counts| &counts.us_make),
+            us_wait: sum(|counts| &counts.us_wait),
             reasons: self.reasons.lock_soon().map(|reasons| reasons.clone()).unwrap_or_default(),
         }
+    }
+
+    fn add(&self, n: u64, to: impl FnOnce(&Counts) -> &AtomicU64) {
+        to(&self.stripes[stripe()]).fetch_add(n, Ordering::Relaxed);
     }
 }
 
 pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-const STRIPES: usize = 8;
-
-/// A counter that threads do not fight over: each adds to a line of its own, or shares one with few.
-#[derive(Default)]
-struct Striped([CachePadded<AtomicU64>; STRIPES]);
-
-impl Striped {
-    fn add(&self, n: u64) {
-        self.0[stripe()].fetch_add(n, Ordering::Relaxed);
-    }
-
-    fn sum(&self) -> u64 {
-        self.0.iter().map(|stripe| stripe.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
-    }
 }
 
 #[cfg(not(any(loom, shuttle)))]

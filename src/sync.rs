@@ -166,6 +166,20 @@ pub(crate) fn sleep(duration: Duration) {
     }
 }
 
+/// Lets about half a microsecond go by without giving up the processor; a model lets others run.
+pub(crate) fn spin() {
+    #[cfg(all(test, not(loom)))]
+    if simulated::sleep(Duration::from_micros(1)) {
+        return;
+    }
+    #[cfg(not(any(loom, shuttle)))]
+    for _ in 0..10 {
+        std::hint::spin_loop();
+    }
+    #[cfg(any(loom, shuttle))]
+    thread::yield_now();
+}
+
 /// Seconds since 1970 on this machine's clock; 0 before that.
 pub(crate) fn unix_seconds() -> u64 {
     #[cfg(all(test, not(loom)))]

@@ -148,15 +148,15 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
     let mut making = 0;
     for load in &loads {
         if let Ok(loaded) = &load.result {
-            making += loaded.units().map(|unit| unit.micros).sum::<u64>();
+            making += loaded.got().iter().map(|got| got.micros).sum::<u64>();
             let functions = &files[load.file].clif.functions;
             // What was added to call them comes behind them, and is not told.
-            units.extend(functions.iter().zip(loaded.units()).map(|(function, unit)| Unit {
+            units.extend(functions.iter().zip(loaded.got()).map(|(function, got)| Unit {
                 name: function.name.clone(),
                 signature: function.types(),
-                origin: unit.origin,
-                us: unit.micros,
-                key: unit.key,
+                origin: got.origin,
+                us: got.micros,
+                key: got.key,
             }));
         }
     }

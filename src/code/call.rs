@@ -23,10 +23,7 @@ const SLOT: usize = 16;
 /// The function that takes the address of a function of this signature and that of an array of slots,
 /// calls the one with the values in the slots, and leaves its results there.
 pub(crate) fn trampoline(signature: &Signature, isa: &dyn TargetIsa) -> Function {
-    let pointer = isa.pointer_type();
-    let mut own = Signature::new(isa.default_call_conv());
-    own.params.extend([AbiParam::new(pointer), AbiParam::new(pointer)]);
-    let mut function = Function::with_name_signature(UserFuncName::default(), own);
+    let mut function = declaration(isa);
     let mut context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut context);
     let block = builder.create_block();
@@ -50,6 +47,14 @@ pub(crate) fn trampoline(signature: &Signature, isa: &dyn TargetIsa) -> Function
     builder.ins().return_(&[]);
     builder.finalize(isa.frontend_config());
     function
+}
+
+/// What is the same of all trampolines: a function of their signature, without a body.
+pub(crate) fn declaration(isa: &dyn TargetIsa) -> Function {
+    let pointer = isa.pointer_type();
+    let mut own = Signature::new(isa.default_call_conv());
+    own.params.extend([AbiParam::new(pointer), AbiParam::new(pointer)]);
+    Function::with_name_signature(UserFuncName::default(), own)
 }
 
 /// The slots for a call of `name` with these arguments.

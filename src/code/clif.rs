@@ -98,7 +98,7 @@ pub struct ClifFunction {
     /// The line of its first word.
     pub line: usize,
     /// Its body.
-    pub function: Function,
+    pub function: Arc<Function>,
     /// Where its entities are.
     map: SourceMap,
 }
@@ -123,7 +123,7 @@ impl ClifFile {
                 UserFuncName::Testcase(_) => Ok(&mut program),
             };
             declared
-                .and_then(|program| program.define(link_name(name), function.clone()))
+                .and_then(|program| program.define_shared(link_name(name), Arc::clone(function)))
                 .expect("checked before");
         }
         program
@@ -249,7 +249,7 @@ pub fn parse(text: &str, targets: &mut Targets, options: Options) -> Result<Clif
         .map(|(function, details)| ClifFunction {
             name: function.name.to_string(),
             line: details.location.line_number,
-            function,
+            function: Arc::new(function),
             map: details.map,
         })
         .collect();

@@ -14,14 +14,23 @@
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cranelift_codegen::ir::Function;
 use cranelift_codegen::ir::entities::AnyEntity;
+use cranelift_codegen::ir::{Function, Signature};
 use cranelift_codegen::{CodegenError, Context};
 
 use super::artifact;
 use super::error::{CodeError, VerifierError};
+use super::program::{Definition, Identity};
 use super::target::Target;
 use crate::key::Key;
+
+/// What the bytes of a trampoline begin with; those of other functions, with 0 or 1.
+const TRAMPOLINE: u8 = 2;
+
+/// The key of a function that is named by a digest, in this context: no function's bytes begin so.
+fn by_digest(context: &Key, digest: &Key) -> Key {
+    context.derive(b"by digest").derive(digest.as_bytes())
+}
 
 /// Collects the bytes that a function's `Hash` writes.
 #[derive(Default)]
@@ -31,6 +40,38 @@ impl Stream {
     /// The key of a function in this context.
     pub(crate) fn key(&mut self, context: &Key, function: &Function) -> Key {
         context.derive(self.fill(function))
+    }
+
+    /// The key of a function of a program in this context.
+    pub(crate) fn key_of(&mut self, context: &Key, definition: &Definition) -> Key {
+        match &definition.identity {
+            Identity::Clif | Identity::Trampoline(_) => context.derive(self.of(definition)),
+            Identity::With { digest, .. } => {
+                context.derive(self.of(definition)).derive(digest.as_bytes())
+            }
+            Identity::Known(key) => *key,
+            Identity::Made(recipe) => by_digest(context, &recipe.digest),
+        }
+    }
+
+    /// What of a function is hashed for its key.
+    pub(crate) fn of(&mut self, definition: &Definition) -> &[u8] {
+        match &definition.identity {
+            Identity::Trampoline(signature) => self.fill_trampoline(signature),
+            _ => self.fill(&definition.clif),
+        }
+    }
+
+    /// The bytes of the function that calls functions of this signature, which is all that shapes it: they are nobody
+    /// else's, and it needs not be built for them.
+    pub(crate) fn fill_trampoline(&mut self, signature: &Signature) -> &[u8] {
+        let mut bytes = std::mem::take(&mut self.0);
+        bytes.clear();
+        bytes.push(TRAMPOLINE);
+        let mut writer = Writer::<true>(bytes);
+        signature.hash(&mut writer);
+        self.0 = writer.0;
+        &self.0
     }
 
     /// The bytes of this function, in place of those before.
@@ -139,13 +180,12 @@ impl<'a> Compiler<'a> {
         Compiler { target, context: None }
     }
 
-    /// The artifact of `function`; `name` is what errors call it. A panic in Cranelift is an error too.
-    pub(crate) fn compile(
-        &mut self,
-        name: &str,
-        function: &Function,
-    ) -> Result<Vec<u8>, CodeError> {
-        let compiled = catch_unwind(AssertUnwindSafe(|| self.compile_or_panic(name, function)));
+    /// The artifact of a function. A panic in Cranelift is an error too.
+    pub(crate) fn compile(&mut self, definition: &Definition) -> Result<Vec<u8>, CodeError> {
+        let name = &*definition.name;
+        let compiled = catch_unwind(AssertUnwindSafe(|| {
+            self.compile_or_panic(name, &definition.body(self.target.isa()))
+        }));
         compiled.unwrap_or_else(|panic| {
             // What a panic left behind in here is not looked at again.
             self.context = None;
@@ -255,6 +295,34 @@ mod tests {
         told_apart(edges.iter().map(written::<false>));
         let wide = edges.iter().map(|n| *n as usize).chain([usize::MAX, usize::MAX - 1]);
         told_apart(wide.map(written::<true>));
+    }
+
+    /// A trampoline is known by the signature that it calls, and by no bytes that another function has. Mutants: the
+    /// signature's returns alone; the first byte that of a small function.
+    #[test]
+    fn trampolines_are_known_by_what_they_call() {
+        use cranelift_codegen::ir::types::{F64, I32, I64};
+        use cranelift_codegen::ir::{AbiParam, ArgumentExtension, Signature};
+        use cranelift_codegen::isa::CallConv;
+        let mut seen = std::collections::HashSet::new();
+        for conv in [CallConv::SystemV, CallConv::Tail] {
+            for params in [&[][..], &[I32], &[I64], &[I32, I64], &[I64, I32], &[F64]] {
+                for returns in [&[][..], &[I32], &[F64]] {
+                    let mut signature = Signature::new(conv);
+                    signature.params.extend(params.iter().map(|of| AbiParam::new(*of)));
+                    signature.returns.extend(returns.iter().map(|of| AbiParam::new(*of)));
+                    assert!(seen.insert(Stream::default().fill_trampoline(&signature).to_vec()));
+                    for param in &mut signature.params {
+                        param.extension = ArgumentExtension::Sext;
+                    }
+                    let bytes = Stream::default().fill_trampoline(&signature).to_vec();
+                    assert_eq!(seen.insert(bytes), !params.is_empty());
+                    let function = Function::with_name_signature(Default::default(), signature);
+                    assert!(seen.insert(Stream::default().fill(&function).to_vec()));
+                }
+            }
+        }
+        assert!(seen.iter().all(|bytes| bytes[0] <= TRAMPOLINE));
     }
 
     /// Each is written in its own way, and none is the beginning of another: that is what lets a reader

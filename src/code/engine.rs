@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use cranelift_codegen::ir::Function as Clif;
+use cranelift_codegen::ir::Signature;
 
 use super::artifact::Artifact;
 use super::audit;
@@ -20,7 +20,7 @@ use super::error::CodeError;
 use super::handle::{Handles, TrapInfo};
 use super::load;
 use super::loaded::{Got, Loaded};
-use super::program::{Definition, Identity, Program};
+use super::program::{Definition, Identity, Program, Recipe};
 use super::target::Target;
 use crate::key::{Key, KeyBuilder, PartDigest};
 use crate::store::{Draft, Meta, Origin, Record, Store};
@@ -146,16 +146,11 @@ impl Engine {
         let mut keys = Vec::new();
         let mut places = Vec::new();
         let mut trampolines = Vec::new();
+        let mut called = Called::default();
         for (number, (engine, program)) in engines.iter().zip(&mut programs).enumerate() {
-            trampolines.push(add_trampolines(program, engine.target()));
+            trampolines.push(called.add_trampolines(program, engine.target()));
             for (index, definition) in program.functions.iter().enumerate() {
-                let of_clif = |stream: &mut Stream| stream.key(&engine.0.context, &definition.clif);
-                keys.push(match &definition.identity {
-                    Identity::Clif => of_clif(&mut stream),
-                    Identity::With { digest, .. } => of_clif(&mut stream).derive(digest.as_bytes()),
-                    Identity::Known(key) => *key,
-                    Identity::Made(recipe) => by_digest(&engine.0.context, &recipe.digest),
-                });
+                keys.push(stream.key_of(&engine.0.context, definition));
                 places.push((number, index));
             }
         }
@@ -190,12 +185,9 @@ impl Engine {
         let fetched = fetched.zip(&places).map(|(result, &(number, index))| {
             let (record, origin) = result?;
             let definition = &programs[number].functions[index];
-            if store.config().audit
-                && origin != Origin::Made
-                && let Some(clif) = definition.body()
-            {
+            if store.config().audit && origin != Origin::Made && definition.can_be_made() {
                 store.count_audited();
-                let compiled = compilers.of(number).compile(&definition.name, &clif)?;
+                let compiled = compilers.of(number).compile(definition)?;
                 audit::compare(&definition.name, record.payload(), &compiled)?;
             }
             Ok((record, origin))
@@ -232,26 +224,29 @@ impl Engine {
         definition: &Definition,
     ) -> Result<Draft, CodeError> {
         let label = match &definition.identity {
-            Identity::Clif => format!("{}{}", definition.name, definition.clif.signature),
+            Identity::Clif | Identity::Trampoline(_) => {
+                format!("{}{}", definition.name, definition.clif.signature)
+            }
             Identity::With { label, .. } => label.to_string(),
             Identity::Made(recipe) => recipe.label.to_string(),
             Identity::Known(key) => return Err(missing(&definition.name, key)),
         };
-        let clif = definition.body().expect("all but what is known has one");
-        let payload = compiler.compile(&definition.name, &clif)?;
+        let payload = compiler.compile(definition)?;
         let options = self.0.options;
         let meta = Meta {
             label,
             producer: concat!("cachelift ", env!("CARGO_PKG_VERSION")).into(),
-            parts: if options.keep_parts { self.parts(&clif) } else { Vec::new() },
-            source: options.keep_source.then(|| program.source(&clif)),
+            parts: if options.keep_parts { self.parts(definition) } else { Vec::new() },
+            source: options
+                .keep_source
+                .then(|| program.source(&definition.body(self.target().isa()))),
             ..Meta::default()
         };
         Ok(Draft { payload, meta })
     }
 
     /// The parts of a function's key, one by one.
-    fn parts(&self, clif: &Clif) -> Vec<PartDigest> {
+    fn parts(&self, definition: &Definition) -> Vec<PartDigest> {
         let config = self.0.store.config();
         let mut parts = KeyBuilder::explained(DOMAIN);
         parts.str("namespace", &config.namespace).str("salt", &config.salt);
@@ -260,7 +255,12 @@ impl Engine {
                 environment.str(&part.name, &part.value);
             }
         });
-        parts.bytes("function", Stream::default().fill(clif));
+        parts.bytes("function", Stream::default().of(definition));
+        if let Identity::With { digest, .. } | Identity::Made(Recipe { digest, .. }) =
+            &definition.identity
+        {
+            parts.key("digest", digest);
+        }
         parts.digests().to_vec()
     }
 
@@ -278,18 +278,16 @@ impl Engine {
         let mut decoded = Vec::with_capacity(fetched.len());
         for (i, fetched) in fetched.iter().enumerate() {
             let definition = &program.functions[i];
-            let Definition { name, clif, identity } = definition;
-            let references = clif.params.user_named_funcs().len();
+            let references = definition.clif.params.user_named_funcs().len();
             let artifact = Artifact::decode(fetched.record.payload(), environment)
                 .ok()
                 .filter(|artifact| artifact.references as usize <= references);
             if artifact.is_none() {
-                if let Identity::Known(key) = identity {
-                    return Err(missing(name, key));
+                if let Identity::Known(key) = &definition.identity {
+                    return Err(missing(&definition.name, key));
                 }
                 tracing::warn!(key = %fetched.key, "an unusable artifact is compiled again");
-                let clif = definition.body().expect("all but what is known has one");
-                remade.push((i, compiler.compile(name, &clif)?));
+                remade.push((i, compiler.compile(definition)?));
             }
             decoded.push(artifact);
         }
@@ -334,11 +332,6 @@ fn missing(name: &str, key: &Key) -> CodeError {
     CodeError::Missing { function: name.into(), key: *key }
 }
 
-/// The key of a function that is named by a digest, in this context.
-fn by_digest(context: &Key, digest: &Key) -> Key {
-    context.derive(b"by digest").derive(digest.as_bytes())
-}
-
 /// What the keys of functions are computed in, of this store and environment.
 pub(crate) fn function_context(store: &Store, environment: &Key) -> Key {
     store.key(DOMAIN).key("environment", environment).finish()
@@ -378,29 +371,49 @@ struct Fetched {
     micros: u64,
 }
 
-/// Adds a trampoline per signature to a callable program; says which one is each function's.
-fn add_trampolines(program: &mut Program, target: &Target) -> Vec<usize> {
-    if !program.callable {
-        return Vec::new();
-    }
-    let mut by_signature = HashMap::new();
-    let mut added = Vec::new();
-    let count = program.functions.len();
-    let trampolines = program
-        .functions
-        .iter()
-        .map(|definition| {
-            let signature = &definition.clif.signature;
-            *by_signature.entry(signature).or_insert_with(|| {
-                let clif = Box::new(call::trampoline(signature, target.isa()));
-                let name = call::trampoline_name(signature).into();
-                added.push(Definition { name, clif, identity: Identity::Clif });
-                count + added.len() - 1
+/// The signatures that are called in some programs, with the names of their trampolines.
+#[derive(Default)]
+struct Called(HashMap<Arc<Signature>, Arc<str>>);
+
+impl Called {
+    /// Adds a trampoline per signature to a callable program; says which one is each function's.
+    fn add_trampolines(&mut self, program: &mut Program, target: &Target) -> Vec<usize> {
+        if !program.callable {
+            return Vec::new();
+        }
+        let own = Arc::new(call::declaration(target.isa()));
+        let mut by_signature = HashMap::new();
+        let mut added = Vec::new();
+        let count = program.functions.len();
+        let trampolines = program
+            .functions
+            .iter()
+            .map(|definition| {
+                let signature = &definition.clif.signature;
+                *by_signature.entry(signature).or_insert_with(|| {
+                    let (calls, name) = self.of(signature);
+                    added.push(Definition {
+                        name,
+                        clif: Arc::clone(&own),
+                        identity: Identity::Trampoline(calls),
+                    });
+                    count + added.len() - 1
+                })
             })
-        })
-        .collect();
-    program.functions.append(&mut added);
-    trampolines
+            .collect();
+        program.functions.append(&mut added);
+        trampolines
+    }
+
+    fn of(&mut self, signature: &Signature) -> (Arc<Signature>, Arc<str>) {
+        if let Some((signature, name)) = self.0.get_key_value(signature) {
+            return (Arc::clone(signature), Arc::clone(name));
+        }
+        let name: Arc<str> = call::trampoline_name(signature).into();
+        let signature = Arc::new(signature.clone());
+        self.0.insert(Arc::clone(&signature), Arc::clone(&name));
+        (signature, name)
+    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use cranelift_codegen::ir::Signature;
-
 use super::artifact::{Artifact, Relocation, RelocationTarget};
 use super::error::CodeError;
 use super::exec::{self, Executable, Writable};
@@ -64,12 +62,11 @@ pub(crate) fn load(
         let keeps = linker.keeps();
         let entry = |(&i, &offset): (&usize, &usize)| {
             let definition = &mut program.functions[i];
-            let signature = &mut definition.clif.stencil.signature;
-            let conv = signature.call_conv;
+            let signature = definition.take_signature();
             Entry {
                 name: Arc::clone(&definition.name),
                 link_key: link_keys[i],
-                signature: std::mem::replace(signature, Signature::new(conv)),
+                signature,
                 offset: offset as u32,
                 length: artifacts[i].code.len() as u32,
                 traps: artifacts[i].trap_table().into(),

@@ -74,6 +74,12 @@ impl Loaded {
         })
     }
 
+    /// How each function was got, as [`units`](Self::units) tells it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn got(&self) -> &[Got] {
+        &self.functions
+    }
+
     /// The function of this name, and the trampoline to call it by.
     pub(crate) fn callable(&self, name: &str) -> Result<(&Function, &Function), CodeError> {
         let index = self.names.index_of(name).ok_or_else(|| CodeError::NoFunction(name.into()))?;

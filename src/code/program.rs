@@ -15,12 +15,15 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::mem;
 
 use cranelift_codegen::ir::{
     ExternalName, Function as Clif, GlobalValueData, Signature, UserExternalName,
     UserExternalNameRef, UserFuncName,
 };
+use cranelift_codegen::isa::TargetIsa;
 
+use super::call;
 use super::error::CodeError;
 use super::handle::Function;
 use crate::key::Key;
@@ -68,7 +71,8 @@ pub(crate) enum Meaning {
 /// A function of a program.
 pub(crate) struct Definition {
     pub(crate) name: Arc<str>,
-    pub(crate) clif: Box<Clif>,
+    /// Of what is not built yet, only what is outside of its body.
+    pub(crate) clif: Arc<Clif>,
     pub(crate) identity: Identity,
 }
 
@@ -90,6 +94,8 @@ pub(crate) enum Identity {
     /// A digest of all that its CLIF is made of. Of the CLIF there is the signature and the table of names, until it is
     /// built.
     Made(Recipe),
+    /// The signature of what it calls: that is all there is to know of a trampoline.
+    Trampoline(Arc<Signature>),
 }
 
 /// How a function is made whose front end can name it before it builds it, for [`Program::define_by`].
@@ -110,12 +116,31 @@ impl fmt::Debug for Recipe {
 }
 
 impl Definition {
-    /// The CLIF to compile; `None` if there is none.
-    pub(crate) fn body(&self) -> Option<Cow<'_, Clif>> {
+    /// Whether there is a body to compile.
+    pub(crate) fn can_be_made(&self) -> bool {
+        !matches!(self.identity, Identity::Known(_))
+    }
+
+    /// The function as it is compiled. What a hit can do without is built here.
+    ///
+    /// # Panics
+    ///
+    /// If all that is known is a key.
+    pub(crate) fn body(&self, isa: &dyn TargetIsa) -> Cow<'_, Clif> {
         match &self.identity {
-            Identity::Known(_) => None,
-            Identity::Made(recipe) => Some(Cow::Owned((recipe.build)())),
-            Identity::Clif | Identity::With { .. } => Some(Cow::Borrowed(&self.clif)),
+            Identity::Clif | Identity::With { .. } => Cow::Borrowed(&self.clif),
+            Identity::Made(recipe) => Cow::Owned((recipe.build)()),
+            Identity::Trampoline(signature) => Cow::Owned(call::trampoline(signature, isa)),
+            Identity::Known(key) => panic!("{key} has no body here"),
+        }
+    }
+
+    /// Takes the function's signature, where nobody else needs it.
+    pub(crate) fn take_signature(&mut self) -> Signature {
+        let conv = self.clif.signature.call_conv;
+        match Arc::get_mut(&mut self.clif) {
+            Some(clif) => mem::replace(&mut clif.signature, Signature::new(conv)),
+            None => self.clif.signature.clone(),
         }
     }
 }
@@ -148,6 +173,15 @@ impl Program {
     /// Fails if the name has a meaning already, or if the function uses the
     /// [namespace](TEXT_NAMESPACE) that is set aside for text.
     pub fn define(&mut self, name: &str, clif: Clif) -> Result<&mut Self, CodeError> {
+        self.define_shared(name, Arc::new(clif))
+    }
+
+    /// As [`define`](Self::define) for a function that others use too.
+    pub(crate) fn define_shared(
+        &mut self,
+        name: &str,
+        clif: Arc<Clif>,
+    ) -> Result<&mut Self, CodeError> {
         self.add(name, clif, Identity::Clif)
     }
 
@@ -162,7 +196,7 @@ impl Program {
         naming: Naming<'_>,
     ) -> Result<&mut Self, CodeError> {
         let Naming { digest, label, stored } = naming;
-        self.add(name, clif, Identity::With { digest, label: label.into(), stored })
+        self.add(name, Arc::new(clif), Identity::With { digest, label: label.into(), stored })
     }
 
     /// Adds a function whose code is in the store under `key`, as [`Unit::key`](super::Unit::key) told it when the code
@@ -193,7 +227,7 @@ impl Program {
         self.names.mean(&name, Meaning::Defined(self.functions.len()))?;
         self.functions.push(Definition {
             name,
-            clif: Box::new(clif),
+            clif: Arc::new(clif),
             identity: Identity::Known(key),
         });
         Ok(self)
@@ -209,7 +243,7 @@ impl Program {
         declaration: Clif,
         recipe: Recipe,
     ) -> Result<&mut Self, CodeError> {
-        self.add(name, declaration, Identity::Made(recipe))
+        self.add(name, Arc::new(declaration), Identity::Made(recipe))
     }
 
     /// The names that the function of this name refers to, in the order of its table: what
@@ -227,7 +261,7 @@ impl Program {
     fn add(
         &mut self,
         name: &str,
-        mut clif: Clif,
+        mut clif: Arc<Clif>,
         identity: Identity,
     ) -> Result<&mut Self, CodeError> {
         if clif.params.user_named_funcs().values().any(|user| user.namespace == TEXT_NAMESPACE) {
@@ -237,7 +271,7 @@ impl Program {
         let name = Arc::from(name);
         self.names.mean(&name, Meaning::Defined(self.functions.len()))?;
         self.replace_text(&mut clif);
-        self.functions.push(Definition { name, clif: Box::new(clif), identity });
+        self.functions.push(Definition { name, clif, identity });
         Ok(self)
     }
 
@@ -296,8 +330,8 @@ impl Program {
     }
 
     /// The function as text, with the names that it was defined with.
-    pub(crate) fn source(&self, clif: &Clif) -> String {
-        let mut clif = clif.clone();
+    pub(crate) fn source(&self, body: &Clif) -> String {
+        let mut clif = body.clone();
         let table = clif.params.user_named_funcs().clone();
         each_name(&mut clif, |name| {
             if let ExternalName::User(reference) = name
@@ -322,16 +356,19 @@ impl Program {
     }
 
     /// Replaces names that are text by numbers, which are not hashed.
-    fn replace_text(&mut self, clif: &mut Clif) {
-        let mut found = Vec::new();
-        each_name(clif, |name| {
-            if let ExternalName::TestCase(text) = name {
-                found.push(Arc::from(String::from_utf8_lossy(text.raw())));
-            }
-        });
+    fn replace_text(&mut self, clif: &mut Arc<Clif>) {
+        let found: Vec<Arc<str>> = names(clif)
+            .filter_map(|name| match name {
+                ExternalName::TestCase(text) => {
+                    Some(Arc::from(String::from_utf8_lossy(text.raw())))
+                }
+                _ => None,
+            })
+            .collect();
         if found.is_empty() {
             return;
         }
+        let clif = Arc::make_mut(clif);
         let mut references = Vec::with_capacity(found.len());
         for text in found {
             let user =
@@ -385,6 +422,15 @@ impl Names {
 
 fn user_name(clif: &Clif, reference: u32) -> Option<&UserExternalName> {
     clif.params.user_named_funcs().get(UserExternalNameRef::from_u32(reference))
+}
+
+/// Every external name in a function, in the order of [`each_name`].
+fn names(clif: &Clif) -> impl Iterator<Item = &ExternalName> {
+    let symbols = clif.stencil.global_values.values().filter_map(|value| match value {
+        GlobalValueData::Symbol { name, .. } => Some(name),
+        _ => None,
+    });
+    clif.stencil.dfg.ext_funcs.values().map(|function| &function.name).chain(symbols)
 }
 
 /// Every external name in a function, in an order that depends on nothing but the function.

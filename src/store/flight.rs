@@ -62,6 +62,10 @@ mod faults {
 pub(crate) trait Tiers<T> {
     /// The value of `key` and the tier that has it, without waiting for anybody.
     fn lookup(&self, key: &Key) -> Option<(T, Origin)>;
+    /// Whether no tier but this process's memory has anything at all, so that other keys need not be looked for one by one.
+    fn is_empty(&self) -> bool {
+        false
+    }
     /// How long it took to make `key` the last time, if anybody remembers.
     fn cost(&self, key: &Key) -> Option<Duration>;
 }

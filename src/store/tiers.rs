@@ -403,6 +403,11 @@ impl<F: MapFs> super::flight::Tiers<Record> for Tiers<F> {
         self.look_up(key, Care::Thorough)
     }
 
+    fn is_empty(&self) -> bool {
+        let mut dirs = self.read_dirs().peekable();
+        dirs.peek().is_some() && dirs.all(|dir| dir.records.is_unborn())
+    }
+
     fn cost(&self, key: &Key) -> Option<Duration> {
         let attempts = self.writable().map_or(0, |dir| dir.records.attempts(key));
         if attempts < POISONED {

@@ -130,7 +130,7 @@ fn run(path: &Path, file: &ClifFile, target: &ClifTarget, store: &Store, make: M
         ids.push(id.unwrap());
     }
     for (function, id) in file.functions.iter().zip(&ids) {
-        let mut function = function.function.clone();
+        let mut function = Function::clone(&function.function);
         link(&mut module, &mut function);
         define(&mut module, *id, function);
     }

@@ -41,6 +41,14 @@ impl<F: MapFs> Backend<F> {
         }
     }
 
+    /// Whether nothing was ever published here, as far as that can be told at once.
+    pub(crate) fn is_unborn(&self) -> bool {
+        match self {
+            Backend::Shards(shards) => shards.is_unborn(),
+            Backend::Large(_) => false,
+        }
+    }
+
     /// Whether there is an artifact of `key`; whether it is whole, only [`get`](Self::get) tells.
     pub(crate) fn contains(&self, key: &Key) -> bool {
         match self {

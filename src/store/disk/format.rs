@@ -32,7 +32,7 @@ pub(crate) mod slot;
 
 use std::fmt;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 /// The format of the files here, but for records.
 pub(crate) const FORMAT: u16 = 1;
@@ -244,7 +244,7 @@ fn check_seal(bytes: &[u8]) -> Result<(), Malformed> {
 }
 
 fn digest(bytes: &[u8]) -> u64 {
-    xxh3_64_with_seed(bytes, 0x6361_6368_656c_6966)
+    XxHash3_64::oneshot_with_seed(0x6361_6368_656c_6966, bytes)
 }
 
 fn check(holds: bool, otherwise: Malformed) -> Result<(), Malformed> {

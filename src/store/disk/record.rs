@@ -19,7 +19,7 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 use crate::key::{Key, PartDigest};
 use crate::race::{Fault, planted};
@@ -261,7 +261,7 @@ fn verify(bytes: &[u8], header: &Header<'_>) -> Result<Layout, Damage> {
 
 /// XXH3-128 of everything before the checksum's own place.
 fn checksum(record: &[u8]) -> [u8; CHECKSUM] {
-    xxh3_128(&record[..record.len() - CHECKSUM]).to_le_bytes()
+    XxHash3_128::oneshot(&record[..record.len() - CHECKSUM]).to_le_bytes()
 }
 
 const fn total_length(meta: usize, payload: usize) -> usize {
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(bytes[128..228], payload);
         assert_eq!(bytes[228..232], [0; 4]);
         assert_eq!(bytes[232..240], *b"\x00\x01\x00\x00\x01RLC");
-        assert_eq!(bytes[240..], xxh3_128(&bytes[..240]).to_le_bytes());
+        assert_eq!(bytes[240..], XxHash3_128::oneshot(&bytes[..240]).to_le_bytes());
     }
 
     /// Mutants seen killed: a checksum that leaves out the reserved bytes, the padding behind the metadata,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::fs::Fs;
 use super::reason::{Counters, Reason};
 use super::trust::{self, Opened, Purpose, Refusal};
+use crate::sync::fork::SetOnce;
 use crate::sync::{Arc, Mutex};
 
 /// A directory that passed [`trust::open`], the file system it is on, and the counters of what went wrong
@@ -24,6 +25,7 @@ pub(crate) struct Root<F: Fs> {
     /// with threads finds it free.
     held: Mutex<Arc<Opened<F::Handle>>>,
     counters: Counters,
+    boot: SetOnce<[u8; 16]>,
 }
 
 impl<F: Fs> Root<F> {
@@ -33,7 +35,8 @@ impl<F: Fs> Root<F> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let first = Arc::new(opened);
         let held = Mutex::new(first.clone());
-        Ok(Arc::new(Root { fs, path, purpose, first, held, counters: Counters::default() }))
+        let (counters, boot) = (Counters::default(), SetOnce::new());
+        Ok(Arc::new(Root { fs, path, purpose, first, held, counters, boot }))
     }
 
     pub(crate) fn fs(&self) -> &F {
@@ -50,6 +53,17 @@ impl<F: Fs> Root<F> {
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// The machine's boot, asked for once: by who writes, and by no one who only reads.
+    pub(crate) fn boot_id(&self) -> [u8; 16] {
+        *self.boot.get().unwrap_or_else(|| self.boot.set(self.fs.boot_id()))
+    }
+
+    /// Another boot than the machine's. Only before anybody asked.
+    #[cfg(test)]
+    pub(crate) fn pretend_boot(&self, boot: [u8; 16]) {
+        assert_eq!(*self.boot.set(boot), boot);
     }
 
     /// The directory as it was opened last; nothing says that it is still there.
@@ -99,7 +113,8 @@ impl<F: Fs> Root<F> {
         name: &str,
         identity: (u64, u64),
     ) -> bool {
-        let path = format!("{}/{}/{name}", held.name, trust::SPACE);
+        // Of one piece: this is asked several times for every record that is published.
+        let path = [held.name.as_str(), "/", trust::SPACE, "/", name].concat();
         self.fs.stat_at(&held.parent, &path).is_ok_and(|stat| stat.identity() == identity)
     }
 

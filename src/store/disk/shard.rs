@@ -33,7 +33,7 @@ mod survey;
 pub(crate) mod trusted;
 mod turn;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 
 use super::format::slot::{Fingerprint, Recency};
@@ -68,13 +68,12 @@ pub(crate) struct Shard<F: MapFs> {
     opened: Arc<Opened<F::Handle>>,
     cache: CacheId,
     number: u16,
-    boot: [u8; 16],
     sizing: Sizing,
     /// `s/0a`.
     folder: String,
     /// Locked to take or replace what is in it only, as the other two.
     held: Mutex<Option<Held<F>>>,
-    mapped: Mutex<HashMap<SegmentId, F::Map>>,
+    mapped: Mutex<BTreeMap<SegmentId, F::Map>>,
     lock: LockFile<F>,
     /// The process, a thread of which has its turn; 0 if none has. A forked child finds its
     /// parent's here, which binds it to nothing.
@@ -114,7 +113,6 @@ impl<F: MapFs> Shard<F> {
         opened: Arc<Opened<F::Handle>>,
         cache: CacheId,
         number: u16,
-        boot: [u8; 16],
         sizing: Sizing,
     ) -> Self {
         // Beside the folder, which a hand may remove while somebody holds the lock.
@@ -124,11 +122,10 @@ impl<F: MapFs> Shard<F> {
             opened,
             cache,
             number,
-            boot,
             sizing,
             folder: format!("s/{number:02x}"),
             held: Mutex::new(None),
-            mapped: Mutex::new(HashMap::new()),
+            mapped: Mutex::new(BTreeMap::new()),
             lock,
             busy: AtomicU32::new(0),
             writer: Mutex::new(None),

@@ -36,7 +36,6 @@ const BACK_OFF_S: u64 = 60;
 pub(crate) struct Shards<F: MapFs> {
     root: Arc<Root<F>>,
     max_size: u64,
-    boot: [u8; 16],
     /// Locked to take or replace what is in it only.
     open: Mutex<Option<Arc<Open<F>>>>,
     cleaning: LockFile<F>,
@@ -61,10 +60,9 @@ impl<F: MapFs> Open<F> {
 impl<F: MapFs> Shards<F> {
     /// The shards in `root`, which are kept within `max_size` bytes.
     pub(crate) fn new(root: Arc<Root<F>>, max_size: u64) -> Self {
-        let boot = root.fs().boot_id();
         let cleaning = LockFile::new(root.clone(), lock::CLEANING);
         let (open, failed_s) = (Mutex::new(None), AtomicU64::new(0));
-        Shards { root, max_size, boot, open, cleaning, failed_s }
+        Shards { root, max_size, open, cleaning, failed_s }
     }
 
     /// The entry of `key`.
@@ -79,6 +77,11 @@ impl<F: MapFs> Shards<F> {
             found = open.of(key).get(key, kind, care);
         }
         found.map_or(Lookup::Miss(Reason::Absent), Lookup::Hit)
+    }
+
+    /// Whether there are no shards yet.
+    pub(crate) fn is_unborn(&self) -> bool {
+        self.held().is_none()
     }
 
     /// Whether the index has an entry for the artifact of `key`; whether it is whole, only
@@ -274,7 +277,7 @@ impl<F: MapFs> Shards<F> {
         let sizing = Sizing::of(self.max_size, meta.shard_bits);
         let shard = |number| {
             let (root, opened) = (self.root.clone(), opened.clone());
-            Shard::new(root, opened, meta.cache, number, self.boot, sizing)
+            Shard::new(root, opened, meta.cache, number, sizing)
         };
         let shards = (0..1 << meta.shard_bits).map(shard).collect();
         let open = Arc::new(Open { opened: opened.clone(), shard_bits: meta.shard_bits, shards });

@@ -1,8 +1,12 @@
 //! What all processes did together: each adds its counters to one small file when it closes its store.
 //!
 //! ```text
-//!   close ──► lock, for a moment ──► read, add ──► write aside ──► rename        readers take no lock
+//!   close ──► lock, for a moment ──► one line more                          readers take no lock, and add up the lines
+//!                               └──► too long: the sum, written aside ──► rename
 //! ```
+//!
+//! To rename a file over another makes ext4 write it to the disk first, which takes longer than to open a store and get a
+//! record; so that is done once in a hundred times or so.
 //!
 //! Nothing is counted here while a store is open, so that a hit costs nothing. Who is killed, or never closes its store,
 //! is not in it; nor is who finds the lock taken for too long. It is for people to read and nothing is decided by it.
@@ -26,6 +30,8 @@ pub(crate) const TOTALS: &str = "totals.json";
 pub(crate) const LOCK: &str = "totals.lock";
 /// No such file is as long.
 const LONGEST: usize = 64 << 10;
+/// One that would become longer is replaced by its sum.
+const LONG: u64 = 32 << 10;
 /// How often the lock is tried for, a millisecond apart.
 const TRIES: usize = 50;
 
@@ -70,26 +76,55 @@ impl Totals {
         (all > 0).then(|| hits as f64 / all as f64)
     }
 
-    fn add(&mut self, stats: &Stats) {
+    /// What one store did that is closed now.
+    fn of(stats: &Stats, now_s: u64) -> Self {
+        let reasons = stats.reasons.iter().map(|(reason, count)| ((*reason).to_string(), *count));
+        Totals {
+            since_s: now_s,
+            stores: 1,
+            memory: stats.memory,
+            disk: stats.disk,
+            remote: stats.remote,
+            waited: stats.waited,
+            made: stats.made,
+            missed: stats.missed,
+            published: stats.published,
+            us_make: stats.us_make,
+            us_wait: stats.us_wait,
+            reasons: reasons.collect(),
+        }
+    }
+
+    fn add(&mut self, more: Totals) {
         let pairs = [
-            (&mut self.memory, stats.memory),
-            (&mut self.disk, stats.disk),
-            (&mut self.remote, stats.remote),
-            (&mut self.waited, stats.waited),
-            (&mut self.made, stats.made),
-            (&mut self.missed, stats.missed),
-            (&mut self.published, stats.published),
-            (&mut self.us_make, stats.us_make),
-            (&mut self.us_wait, stats.us_wait),
-            (&mut self.stores, 1),
+            (&mut self.stores, more.stores),
+            (&mut self.memory, more.memory),
+            (&mut self.disk, more.disk),
+            (&mut self.remote, more.remote),
+            (&mut self.waited, more.waited),
+            (&mut self.made, more.made),
+            (&mut self.missed, more.missed),
+            (&mut self.published, more.published),
+            (&mut self.us_make, more.us_make),
+            (&mut self.us_wait, more.us_wait),
         ];
         for (total, more) in pairs {
             *total = total.saturating_add(more);
         }
-        for (reason, more) in &stats.reasons {
-            let total = self.reasons.entry((*reason).to_string()).or_default();
-            *total = total.saturating_add(*more);
+        for (reason, more) in more.reasons {
+            let total = self.reasons.entry(reason).or_default();
+            *total = total.saturating_add(more);
         }
+        let known = [self.since_s, more.since_s].into_iter().filter(|since| *since > 0);
+        self.since_s = known.min().unwrap_or(0);
+    }
+
+    /// The sum of the lines; those that are none of ours count for nothing.
+    fn sum(lines: &[u8]) -> Self {
+        let mut sum = Totals::default();
+        let lines = lines.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).for_each(|line| sum.add(line));
+        sum
     }
 }
 
@@ -101,7 +136,7 @@ pub(crate) fn read<F: Fs>(root: &Root<F>) -> Totals {
         let length = usize::try_from(stat.length).ok().filter(|length| *length <= LONGEST)?;
         root.fs().read_new(&file, length, 0).ok()
     });
-    text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    text.map(|text| Totals::sum(&text)).unwrap_or_default()
 }
 
 /// Adds what a store did. What stands in the way is no one's concern.
@@ -138,11 +173,16 @@ fn try_add<F: Fs>(root: &Root<F>, stats: &Stats) -> io::Result<bool> {
         }
         sync::sleep(Duration::from_millis(1));
     }
-    let mut totals = read(root);
-    if totals.since_s == 0 {
-        totals.since_s = fs.unix_seconds();
+    let mut totals = Totals::of(stats, fs.unix_seconds());
+    // Begun with a line's end, so that it stands alone whatever a crash left before it.
+    let mut text = b"\n".to_vec();
+    serde_json::to_writer(&mut text, &totals).map_err(io::Error::other)?;
+    if let Ok((file, stat)) = trusted::open_file(root, space, TOTALS, Access::Ensure)
+        && stat.length + text.len() as u64 <= LONG
+    {
+        return fs.write_all_at(&file, &text, stat.length).map(|()| true);
     }
-    totals.add(stats);
+    totals.add(read(root));
     let text = serde_json::to_vec(&totals).map_err(io::Error::other)?;
     let temporary = Name::temporary(fs.random());
     let file = fs.open(space, &temporary, Access::CreateNew)?;
@@ -201,6 +241,41 @@ mod tests {
         let mut names: Vec<_> = names.collect();
         names.sort();
         assert_eq!(names, [TOTALS, LOCK]);
+    }
+
+    /// Mutant seen killed: the lines before it left out of the sum that takes their place.
+    #[test]
+    fn a_long_file_is_replaced_by_its_sum() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("cache");
+        let root = root(&dir);
+        let (mut last, mut shorter) = (0, 0);
+        for n in 1..=600 {
+            assert!(try_add(&root, &done()).unwrap());
+            assert_eq!((read(&root).stores, read(&root).disk), (n, 3 * n));
+            let length = std::fs::metadata(dir.join(SPACE).join(TOTALS)).unwrap().len();
+            assert!(length <= LONG);
+            shorter += usize::from(length < last);
+            last = length;
+        }
+        assert!(shorter > 1, "it was replaced {shorter} times");
+    }
+
+    /// What a crash left of the last line is no one's. Mutant seen killed: a line that does not begin with a line's end.
+    #[test]
+    fn half_a_line_costs_no_other() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("cache");
+        let root = root(&dir);
+        let path = dir.join(SPACE).join(TOTALS);
+        add(&root, &done());
+        let one = std::fs::read(&path).unwrap();
+        for cut in 1..one.len() {
+            std::fs::write(&path, [&one[..], &one[..cut]].concat()).unwrap();
+            assert_eq!(read(&root).stores, 1);
+            add(&root, &done());
+            assert_eq!(read(&root).stores, 2, "cut at {cut}");
+        }
     }
 
     /// Mutants seen killed: a sum that overflows; the directory made again.

@@ -65,14 +65,18 @@ where
     fn take_present(&mut self) -> (Vec<usize>, Vec<(usize, usize)>) {
         let mut first = HashMap::with_capacity(self.keys.len());
         let (mut missing, mut repeats) = (Vec::new(), Vec::new());
+        // Whoever is about to make a key looks for it once more.
+        let mut nothing = false;
         for (place, key) in self.keys.iter().enumerate() {
             match first.entry(key) {
                 Entry::Occupied(first) => repeats.push((place, *first.get())),
                 Entry::Vacant(entry) => {
                     entry.insert(place);
-                    if !self.take(place, None) {
-                        missing.push(place);
+                    if !nothing && self.take(place, None) {
+                        continue;
                     }
+                    nothing = nothing || missing.is_empty() && self.tiers.is_empty();
+                    missing.push(place);
                 }
             }
         }

@@ -63,8 +63,8 @@ pub(super) struct Slot(CachePadded<Place>);
 struct Place {
     /// The epoch of the thread's guard, plus [`PINNED`]; 0 if it has none.
     pinned: AtomicUsize,
-    /// How many guards it has. Only its thread looks.
-    depth: AtomicU32,
+    /// How many guards it has beside one. Only its thread looks.
+    nested: AtomicU32,
     taken: AtomicBool,
     /// Constant once it can be seen.
     next: *const Slot,
@@ -117,7 +117,7 @@ impl Domain {
         }
         let mut new = Box::new(Slot(CachePadded::new(Place {
             pinned: AtomicUsize::new(0),
-            depth: AtomicU32::new(0),
+            nested: AtomicU32::new(0),
             taken: AtomicBool::new(true),
             next: head,
         })));
@@ -141,14 +141,15 @@ impl Domain {
     #[inline(always)]
     pub(super) fn enter(&self, slot: &Slot) {
         let place = &slot.0;
-        let depth = place.depth.load(Ordering::Relaxed);
-        place.depth.store(depth + 1, Ordering::Relaxed);
-        if depth == 0 {
-            let epoch = self.epoch.load(Ordering::Acquire); // E1
-            place.pinned.store(epoch | PINNED, Ordering::Release); // E3
-            if !planted(NO_LIGHT) {
-                asymmetric::light(); // E2
-            }
+        if place.pinned.load(Ordering::Relaxed) != 0 {
+            let nested = place.nested.load(Ordering::Relaxed);
+            place.nested.store(nested + 1, Ordering::Relaxed);
+            return;
+        }
+        let epoch = self.epoch.load(Ordering::Acquire); // E1
+        place.pinned.store(epoch | PINNED, Ordering::Release); // E3
+        if !planted(NO_LIGHT) {
+            asymmetric::light(); // E2
         }
     }
 
@@ -228,17 +229,18 @@ impl Slot {
     /// A guard of the slot's thread ends.
     #[inline(always)]
     pub(super) fn leave(&self) {
-        let depth = self.0.depth.load(Ordering::Relaxed) - 1;
-        self.0.depth.store(depth, Ordering::Relaxed);
-        if depth == 0 {
-            let order = if planted(RELAXED_LEAVE) { Ordering::Relaxed } else { Ordering::Release };
-            self.0.pinned.store(0, order); // E3
+        let nested = self.0.nested.load(Ordering::Relaxed);
+        if nested != 0 {
+            self.0.nested.store(nested - 1, Ordering::Relaxed);
+            return;
         }
+        let order = if planted(RELAXED_LEAVE) { Ordering::Relaxed } else { Ordering::Release };
+        self.0.pinned.store(0, order); // E3
     }
 
     /// Lets another thread have it; not while this one has a guard.
     pub(super) fn give_back(&self) {
-        if self.0.depth.load(Ordering::Relaxed) == 0 {
+        if self.0.pinned.load(Ordering::Relaxed) == 0 {
             self.0.taken.store(false, Ordering::Release);
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use cachelift::key::Key;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RoTxn, WithTls};
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 use super::Cache;
 
@@ -39,14 +39,14 @@ impl Lmdb {
         let copy = std::hint::black_box(found.to_vec());
         if self.verifies {
             let (payload, checksum) = copy.split_last_chunk::<CHECKSUM>().expect("it has one");
-            assert_eq!(xxh3_128(payload).to_le_bytes(), *checksum);
+            assert_eq!(XxHash3_128::oneshot(payload).to_le_bytes(), *checksum);
         }
         Some(copy.len() - CHECKSUM)
     }
 }
 
 fn value(payload: &[u8]) -> Vec<u8> {
-    [payload, &xxh3_128(payload).to_le_bytes()].concat()
+    [payload, &XxHash3_128::oneshot(payload).to_le_bytes()].concat()
 }
 
 impl Cache for Lmdb {

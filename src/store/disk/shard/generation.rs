@@ -28,7 +28,10 @@ struct Generation<F: MapFs> {
     index: Index<F::Map>,
     writer: Option<Index<F::MapMut>>,
     dir: F::Handle,
-    place: Place,
+    /// Device and inode of its file.
+    identity: (u64, u64),
+    /// Its name in the space.
+    name: String,
 }
 
 impl<F: MapFs> Held<F> {
@@ -37,10 +40,13 @@ impl<F: MapFs> Held<F> {
         writer: Index<F::MapMut>,
         map: F::Map,
         dir: F::Handle,
+        folder: &str,
     ) -> Result<Self, Reason> {
-        let place = writer.header().place;
+        let Place { device, inode, .. } = writer.header().place;
+        let identity = (device, inode);
+        let name = format!("{folder}/{}", Name::index(writer.header().generation));
         let index = Index::open(map).map_err(|_| Reason::Magic)?;
-        Ok(Held(Arc::new(Generation { index, writer: Some(writer), dir, place })))
+        Ok(Held(Arc::new(Generation { index, writer: Some(writer), dir, identity, name })))
     }
 
     /// The same words to write, where that is allowed.
@@ -53,9 +59,10 @@ impl<F: MapFs> Held<F> {
         &self.0.dir
     }
 
-    /// When and where its file is open.
-    pub(super) fn place(&self) -> Place {
-        self.0.place
+    /// When and where its file is open, in this boot.
+    pub(super) fn place(&self, boot: [u8; 16]) -> Place {
+        let (device, inode) = self.0.identity;
+        Place { boot, device, inode }
     }
 
     fn is_named_by(&self, current: &Current) -> bool {
@@ -128,9 +135,7 @@ impl<F: MapFs> Generations for Shard<F> {
     }
 
     fn has_its_name(&self, held: &Held<F>) -> bool {
-        let name = format!("{}/{}", self.folder, Name::index(held.header().generation));
-        let Place { device, inode, .. } = held.place();
-        self.root.leads_to(&self.opened, &name, (device, inode))
+        self.root.leads_to(&self.opened, &held.0.name, held.0.identity)
     }
 
     fn kill(&self, held: &Held<F>, candidate: &Candidate) {
@@ -208,7 +213,6 @@ impl<F: MapFs> Shard<F> {
         {
             return Err(Reason::Length);
         }
-        let place = Place { boot: self.boot, device: stat.device, inode: stat.inode };
         let mapping = |error: io::Error| reason(&error);
         // A store to a page without blocks could find the disk full, which is a signal.
         let writer = if to_write && stat.allocated >= stat.length {
@@ -227,7 +231,8 @@ impl<F: MapFs> Shard<F> {
             return Err(Reason::Key);
         }
         let writer = writer.map(Index::open).transpose().map_err(|_| Reason::Magic)?;
-        Ok(Held(Arc::new(Generation { index, writer, dir, place })))
+        let (identity, name) = (stat.identity(), format!("{}/{name}", self.folder));
+        Ok(Held(Arc::new(Generation { index, writer, dir, identity, name })))
     }
 
     /// Opens the shard's directory.

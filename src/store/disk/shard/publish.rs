@@ -172,7 +172,7 @@ impl<F: MapFs> Turn<'_, F> {
             None => None,
         };
         let checked = self.writer.checked.as_ref() == Some(held.header());
-        let append = may_append(held, held.place(), segment, checked);
+        let append = may_append(held, held.place(self.shard.root.boot_id()), segment, checked);
         if let Append::At(_) = append {
             self.writer.checked = Some(*held.header());
         }
@@ -295,7 +295,7 @@ impl<F: MapFs> Turn<'_, F> {
     }
 
     pub(super) fn segment_header(&self, id: SegmentId) -> SegmentHeader {
-        let Shard { cache, number, boot, .. } = *self.shard;
-        SegmentHeader { cache, shard: number, id, boot }
+        let Shard { cache, number, .. } = *self.shard;
+        SegmentHeader { cache, shard: number, id, boot: self.shard.root.boot_id() }
     }
 }

@@ -177,7 +177,8 @@ impl<F: MapFs> Turn<'_, F> {
         let salt = u128::from_le_bytes(fs.random());
         let (_, (index, map)) = self.make_file(&dir, length, &Name::index(generation), |file| {
             let stat = fs.stat(file)?;
-            let place = Place { boot: shard.boot, device: stat.device, inode: stat.inode };
+            let place =
+                Place { boot: shard.root.boot_id(), device: stat.device, inode: stat.inode };
             let map = fs.map_mut(file, length)?;
             let index = Index::create(
                 map.clone(),
@@ -214,7 +215,7 @@ impl<F: MapFs> Turn<'_, F> {
             self.remove_file(&dir, &Name::index(*old));
         }
         failpoint::at(Step::IndexUnlinked);
-        let held = Held::written(index, F::reader(&map), dir)?;
+        let held = Held::written(index, F::reader(&map), dir, &shard.folder)?;
         shard.held.try_set(Some(held.clone()));
         Ok(held)
     }

@@ -445,7 +445,8 @@ fn neither_a_copy_nor_another_boot_is_appended_to() {
     assert!(before.iter().all(|record| after.contains(record)));
     assert_eq!(copy.names("seg-").len(), 2, "a fresh segment");
 
-    let booted = Shards { boot: [77; 16], ..shards_on(RealFs, &dir.path(), TINY) };
+    let booted = shards_on(RealFs, &dir.path(), TINY);
+    booted.root.pretend_boot([77; 16]);
     fill(&booted, 50, 55);
     assert_eq!(dir.names("seg-").len(), 2, "a fresh segment");
     fill(&booted, 55, 60);
