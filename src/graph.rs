@@ -8,6 +8,8 @@ pub mod node;
 mod ops;
 mod runtime;
 pub mod tensor;
+#[cfg(test)]
+mod testing;
 
 pub use bind::bind;
 pub use kernel::{Kernel, compile};

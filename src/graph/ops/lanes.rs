@@ -51,7 +51,7 @@ pub(super) fn softmax(emitter: &mut Emitter<'_>, log: bool) {
         let target = (pointers[1], to);
         if log {
             let sum = fold_row(emitter, &shifted, &shift, Fold::Sum, zero, n);
-            let rest = emitter.libm("log", element, &[sum]);
+            let rest = Math { emitter, element, lanes: 1 }.log(sum);
             map_row(emitter, &less, &shift, &[0], &[target], n);
             let written = [Source::Lane(pointers[1], to), Source::Value(rest)];
             map_row(emitter, &less, &written, &[0], &[target], n);
@@ -221,7 +221,8 @@ pub(super) fn top_k(emitter: &mut Emitter<'_>, largest: bool) {
     let (n, k) = (x.dims[outer], values.dims[outer]);
     let lanes: Vec<Lane> = [&x, &values, &places].map(|a| a.lane_of(0..outer)).to_vec();
     emitter.walk(&x.dims[..outer], &lanes, |emitter, _, pointers| {
-        let heap = Heap { values: &values, places: &places, at: pointers[1], is: pointers[2], largest };
+        let heap =
+            Heap { values: &values, places: &places, at: pointers[1], is: pointers[2], largest };
         let from = pointers[0];
         let load = |emitter: &mut Emitter<'_>, i: Value| {
             let at = element_at(emitter, &x, from, i);

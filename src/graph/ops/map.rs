@@ -61,7 +61,15 @@ pub(super) fn has_vectors(map: &Map, types: &[ElementType]) -> bool {
         | Map::IsInf { .. }
         | Map::Div
         | Map::PRelu
+        | Map::Exp
+        | Map::Sigmoid
+        | Map::Elu { .. }
+        | Map::Celu { .. }
+        | Map::Selu { .. }
+        | Map::Mish
+        | Map::Swish { .. }
         | Map::Mean => float,
+        Map::Log | Map::Tanh | Map::Erf | Map::Gelu { .. } | Map::Softplus => element == F32,
         _ => false,
     }
 }
@@ -91,8 +99,8 @@ pub(super) fn apply(
             m.div(one, x)
         }
         Map::Sqrt => m.ins().sqrt(x),
-        Map::Exp => m.libm("exp", x),
-        Map::Log => m.libm("log", x),
+        Map::Exp => m.exp(x),
+        Map::Log => m.log(x),
         Map::Floor => m.ins().floor(x),
         Map::Ceil => m.ins().ceil(x),
         Map::Round => m.ins().nearest(x),
@@ -104,11 +112,11 @@ pub(super) fn apply(
         Map::Atan => m.libm("atan", x),
         Map::Sinh => m.libm("sinh", x),
         Map::Cosh => m.libm("cosh", x),
-        Map::Tanh => m.libm("tanh", x),
+        Map::Tanh => m.tanh(x),
         Map::Asinh => m.libm("asinh", x),
         Map::Acosh => m.libm("acosh", x),
         Map::Atanh => m.libm("atanh", x),
-        Map::Erf => m.libm("erf", x),
+        Map::Erf => m.erf(x),
         Map::Sigmoid => m.sigmoid(x),
         Map::Relu => m.relu(x),
         Map::LeakyRelu { alpha } => {
@@ -117,24 +125,34 @@ pub(super) fn apply(
             m.if_negative(x, scaled, x)
         }
         Map::Elu { alpha } => {
-            let (alpha, grown) = (m.attribute(alpha), m.libm("expm1", x));
+            let zero = m.zero();
+            let capped = m.below(x, zero);
+            let (alpha, grown) = (m.attribute(alpha), m.exp_less_one(capped));
             let scaled = m.mul(alpha, grown);
             m.if_negative(x, scaled, x)
         }
         Map::Celu { alpha } => {
+            let positive = alpha.get() > 0.0;
             let alpha = m.attribute(alpha);
-            let part = m.div(x, alpha);
-            let grown = m.libm("expm1", part);
-            let scaled = m.mul(alpha, grown);
             let zero = m.zero();
-            let (above, below) = (m.max(zero, x), m.min(zero, scaled));
+            let part = m.div(x, alpha);
+            let grown = if positive {
+                let part = m.below(part, zero);
+                m.exp_less_one(part)
+            } else {
+                let (one, grown) = (m.number(1.0), m.exp(part));
+                m.sub(grown, one)
+            };
+            let scaled = m.mul(alpha, grown);
+            let (above, below) = (m.above(x, zero), m.below(scaled, zero));
             m.add(above, below)
         }
         Map::Selu { alpha, gamma } => {
             let (alpha, gamma) = (m.attribute(alpha), m.attribute(gamma));
-            let grown = m.libm("expm1", x);
-            let scaled = m.mul(alpha, grown);
             let zero = m.zero();
+            let capped = m.below(x, zero);
+            let grown = m.exp_less_one(capped);
+            let scaled = m.mul(alpha, grown);
             let above = m.greater(x, zero);
             let either = m.choose(above, x, scaled);
             m.mul(gamma, either)
@@ -155,8 +173,7 @@ pub(super) fn apply(
             m.div(x, below)
         }
         Map::Mish => {
-            let inner = m.softplus(x);
-            let gate = m.libm("tanh", inner);
+            let gate = m.tanh_softplus(x);
             m.mul(x, gate)
         }
         Map::Swish { alpha } => {
@@ -172,17 +189,18 @@ pub(super) fn apply(
         }
         Map::Gelu { tanh } => {
             let gate = if tanh {
-                let (cubic, scale) = (m.number(0.044715), m.number((2.0 / std::f64::consts::PI).sqrt()));
+                let (cubic, scale) =
+                    (m.number(0.044715), m.number((2.0 / std::f64::consts::PI).sqrt()));
                 let square = m.mul(x, x);
                 let cube = m.mul(square, x);
                 let term = m.mul(cubic, cube);
                 let sum = m.add(x, term);
                 let inner = m.mul(scale, sum);
-                m.libm("tanh", inner)
+                m.tanh(inner)
             } else {
                 let root = m.number(std::f64::consts::SQRT_2);
                 let inner = m.div(x, root);
-                m.libm("erf", inner)
+                m.erf(inner)
             };
             let (one, half) = (m.number(1.0), m.number(0.5));
             let gate = m.add(one, gate);
@@ -269,11 +287,11 @@ pub(super) struct Math<'a, 'b> {
 }
 
 impl<'b> Math<'_, 'b> {
-    fn ins(&mut self) -> FuncInstBuilder<'_, 'b> {
+    pub(super) fn ins(&mut self) -> FuncInstBuilder<'_, 'b> {
         self.emitter.builder.ins()
     }
 
-    fn ty(&self) -> Type {
+    pub(super) fn ty(&self) -> Type {
         wide(self.element, self.lanes)
     }
 
@@ -353,7 +371,7 @@ impl<'b> Math<'_, 'b> {
         self.ins().sqrt(x)
     }
 
-    fn neg(&mut self, x: Value) -> Value {
+    pub(super) fn neg(&mut self, x: Value) -> Value {
         if self.element.is_float() { self.ins().fneg(x) } else { self.ins().ineg(x) }
     }
 
@@ -405,6 +423,18 @@ impl<'b> Math<'_, 'b> {
         self.choose(negative, yes, no)
     }
 
+    /// The lesser of x and a number; NaN if x is.
+    fn below(&mut self, x: Value, limit: Value) -> Value {
+        let out = self.greater(x, limit);
+        self.choose(out, limit, x)
+    }
+
+    /// The greater of x and a number; NaN if x is.
+    fn above(&mut self, x: Value, limit: Value) -> Value {
+        let out = self.less(x, limit);
+        self.choose(out, limit, x)
+    }
+
     fn relu(&mut self, x: Value) -> Value {
         let zero = self.zero();
         self.if_negative(x, zero, x)
@@ -450,7 +480,7 @@ impl<'b> Math<'_, 'b> {
 
     fn sigmoid(&mut self, x: Value) -> Value {
         let (one, turned) = (self.number(1.0), self.neg(x));
-        let grown = self.libm("exp", turned);
+        let grown = self.exp(turned);
         let below = self.add(one, grown);
         self.div(one, below)
     }
@@ -459,16 +489,16 @@ impl<'b> Math<'_, 'b> {
         let scaled = self.mul(alpha, x);
         let line = self.add(scaled, beta);
         let (zero, one) = (self.zero(), self.number(1.0));
-        let capped = self.min(one, line);
-        self.max(zero, capped)
+        let capped = self.below(line, one);
+        self.above(capped, zero)
     }
 
     /// ln(1 + eˣ) = max(x, 0) + ln(1 + e^-|x|), which does not overflow.
     fn softplus(&mut self, x: Value) -> Value {
         let size = self.abs(x);
         let turned = self.neg(size);
-        let grown = self.libm("exp", turned);
-        let rest = self.libm("log1p", grown);
+        let grown = self.exp(turned);
+        let rest = self.log_one_more(grown);
         let above = self.relu(x);
         self.add(above, rest)
     }
@@ -478,7 +508,8 @@ impl<'b> Math<'_, 'b> {
             // The attributes need be no integers.
             let element = self.element;
             let number = cast(self.emitter, x, element, ElementType::F64);
-            let mut wide = Math { emitter: &mut *self.emitter, element: ElementType::F64, lanes: 1 };
+            let mut wide =
+                Math { emitter: &mut *self.emitter, element: ElementType::F64, lanes: 1 };
             let shrunk = wide.shrink(number, bias, lambd);
             return cast(self.emitter, shrunk, ElementType::F64, element);
         }

@@ -64,8 +64,7 @@ pub(super) fn concat(emitter: &mut Emitter<'_>, axis: u32) {
     let after: Vec<usize> = (axis..rank).collect();
     for index in 0..emitter.inputs.len() {
         let x = emitter.input(index);
-        let lanes =
-            [x.lane_of(0..axis), Lane { start: to, ..y.lane_of(0..axis) }];
+        let lanes = [x.lane_of(0..axis), Lane { start: to, ..y.lane_of(0..axis) }];
         emitter.walk(&x.dims[..axis], &lanes, |emitter, _, at| {
             copy(emitter, &x.dims[axis..], (at[0], &x, &after), (at[1], &y, &after));
         });
@@ -198,11 +197,7 @@ fn copy_first(emitter: &mut Emitter<'_>, x: &Array, y: &Array) {
 }
 
 /// ScatterElements.
-pub(super) fn scatter_elements(
-    emitter: &mut Emitter<'_>,
-    axis: u32,
-    reduction: ScatterReduction,
-) {
+pub(super) fn scatter_elements(emitter: &mut Emitter<'_>, axis: u32, reduction: ScatterReduction) {
     let axis = axis as usize;
     let [x, indices, updates] = [0, 1, 2].map(|i| emitter.input(i));
     let y = emitter.output(0);
@@ -299,6 +294,11 @@ pub(super) fn pad(emitter: &mut Emitter<'_>, mode: PadMode) {
     if mode == PadMode::Constant {
         return pad_with_value(emitter, &x, &y, &begins);
     }
+    let (some, room) = (emitter.product(&x.dims), emitter.product(&y.dims));
+    let wanted = emitter.compare_to(IntCC::NotEqual, room, 0);
+    let empty = emitter.compare_to(IntCC::Equal, some, 0);
+    let nothing = emitter.builder.ins().band(wanted, empty);
+    emitter.fail_if(nothing, Status::IndexOutOfRange);
     emitter.walk(&y.dims, &[y.lane()], |emitter, index, at| {
         let mut from = x.data;
         for axis in 0..x.rank() {
@@ -343,10 +343,8 @@ fn pad_with_value(emitter: &mut Emitter<'_>, x: &Array, y: &Array, begins: &[Val
         return emitter.store(value, y.data);
     };
     let axes = 0..outer.len();
-    let lanes = [
-        Lane { start: from, ..x.lane_of(axes.clone()) },
-        Lane { start: to, ..y.lane_of(axes) },
-    ];
+    let lanes =
+        [Lane { start: from, ..x.lane_of(axes.clone()) }, Lane { start: to, ..y.lane_of(axes) }];
     emitter.walk(outer, &lanes, |emitter, _, at| {
         let source = Source::Lane(at[0], Stride::last(x));
         map_row(emitter, &body, &[source], &[0], &[(at[1], Stride::Unit)], n);

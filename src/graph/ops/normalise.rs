@@ -40,7 +40,8 @@ impl Part<'_> {
     fn lanes(&self, count: usize) -> Vec<Lane> {
         let (_, outer) = self.dims();
         let axes = self.first..self.first + outer.len();
-        let lane = |(array, &start): (&Array, &Value)| Lane { start, ..array.lane_of(axes.clone()) };
+        let lane =
+            |(array, &start): (&Array, &Value)| Lane { start, ..array.lane_of(axes.clone()) };
         self.arrays[..count].iter().zip(&self.starts).map(lane).collect()
     }
 

@@ -106,8 +106,7 @@ pub(super) fn mat_mul(emitter: &mut Emitter<'_>) {
     let sizes = Sizes { m: c.dims[rank - 2], n: c.dims[rank - 1], k: a.dims[rank - 1] };
     let lanes = [&c, &a, &b].map(|array| array.lane_of(0..rank - 2));
     emitter.walk(&c.dims[..rank - 2], &lanes, |emitter, _, pointers| {
-        let matrices =
-            [matrix(&c, pointers[0]), matrix(&a, pointers[1]), matrix(&b, pointers[2])];
+        let matrices = [matrix(&c, pointers[0]), matrix(&a, pointers[1]), matrix(&b, pointers[2])];
         if element.is_float() {
             let no = emitter.int(0);
             gemm(emitter, element, &sizes, matrices, no, 1.0);
@@ -207,9 +206,8 @@ pub(super) fn einsum(emitter: &mut Emitter<'_>, terms: &[Vec<u8>], output: &[u8]
     kept.sort_by_key(|axis| output.iter().position(|label| *label == axis.label));
 
     if inputs.len() == 2 && element.is_float() {
-        let only = |axis: &Axis, a: bool, b: bool| {
-            has(1, axis.label) == a && has(2, axis.label) == b
-        };
+        let only =
+            |axis: &Axis, a: bool, b: bool| has(1, axis.label) == a && has(2, axis.label) == b;
         let row = kept.iter().rposition(|axis| only(axis, true, false));
         let column = kept.iter().rposition(|axis| only(axis, false, true));
         let sum = summed.iter().rposition(|axis| only(axis, true, true));

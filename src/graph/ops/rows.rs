@@ -118,8 +118,8 @@ impl Body {
             Arg::Constant(scalar) => Some(scalar.element),
             _ => None,
         });
-        let vectors = (0..self.steps.len())
-            .all(|step| has_vectors(&self.steps[step].map, &self.types(step)));
+        let vectors =
+            (0..self.steps.len()).all(|step| has_vectors(&self.steps[step].map, &self.types(step)));
         let all = even && constants.all(fits) && memory.into_iter().all(fits) && vectors;
         all.then_some(16 / size as u32)
     }
@@ -140,11 +140,6 @@ impl Body {
             results.push(apply(emitter, &step.map, &args, &self.types(index), lanes));
         }
         results
-    }
-
-    /// The results of all steps for single elements.
-    pub(super) fn scalar(&self, emitter: &mut Emitter<'_>, inputs: &[Value]) -> Vec<Value> {
-        self.run(emitter, inputs, 1)
     }
 }
 
@@ -208,12 +203,7 @@ fn fetch(
 }
 
 /// The sources for vectors: values spread over all lanes.
-fn spread(
-    emitter: &mut Emitter<'_>,
-    body: &Body,
-    sources: &[Source],
-    lanes: u32,
-) -> Vec<Source> {
+fn spread(emitter: &mut Emitter<'_>, body: &Body, sources: &[Source], lanes: u32) -> Vec<Source> {
     let spread = |(source, &element): (&Source, &ElementType)| match *source {
         Source::Value(value) => {
             Source::Value(emitter.builder.ins().splat(wide(element, lanes), value))
@@ -366,16 +356,17 @@ fn fold_vectors(
         let start = emitter.int(0);
         let identity = fold.identity(&mut Math { emitter, element, lanes });
         let state = [identity; UNROLL as usize];
-        let all = emitter.range(start, end, i64::from(lanes * UNROLL), &state, |emitter, i, state| {
-            let mut next = Vec::new();
-            for (nth, &before) in state.iter().enumerate() {
-                let values = fetch(emitter, body, &spread, i, lanes, nth as u32);
-                let results = body.run(emitter, &values, lanes);
-                let mut math = Math { emitter, element, lanes };
-                next.push(fold.join(&mut math, before, results[output as usize]));
-            }
-            next
-        });
+        let all =
+            emitter.range(start, end, i64::from(lanes * UNROLL), &state, |emitter, i, state| {
+                let mut next = Vec::new();
+                for (nth, &before) in state.iter().enumerate() {
+                    let values = fetch(emitter, body, &spread, i, lanes, nth as u32);
+                    let results = body.run(emitter, &values, lanes);
+                    let mut math = Math { emitter, element, lanes };
+                    next.push(fold.join(&mut math, before, results[output as usize]));
+                }
+                next
+            });
         vec![across(emitter, fold, element, folded, &all, lanes)]
     };
     let folded = emitter.either(some, inside, |_| vec![folded])[0];
@@ -406,24 +397,34 @@ fn across(
     fold.join(&mut math, folded, values[0])
 }
 
-/// Folds the last step's results along columns: for each of `n` neighbours, over all of a nest. `store` is given each
-/// result, and where it belongs.
-///
-/// The sources' lanes lead through the nest; each source's elements lie next to each other, or are one.
-#[allow(clippy::too_many_arguments, reason = "all of a loop nest")]
+/// Columns to be folded, each with its neighbours.
+pub(super) struct Columns<'a> {
+    pub(super) body: &'a Body,
+    /// Of each source: how it leads through the nest, and to the neighbour.
+    pub(super) lanes: &'a [(Lane, Stride)],
+    /// Of the nest.
+    pub(super) dims: &'a [Value],
+    pub(super) fold: Fold,
+    /// Where the results go, next to each other.
+    pub(super) target: Value,
+    pub(super) stored: ElementType,
+    /// How many columns there are.
+    pub(super) n: Value,
+    /// Vectors of neighbours may be taken.
+    pub(super) vectors: bool,
+}
+
+/// Folds the last step's results along columns: for each of `n` neighbours, over all of a nest. `finish` makes of each
+/// fold what is stored.
 pub(super) fn fold_columns(
     emitter: &mut Emitter<'_>,
-    body: &Body,
-    lanes_of: &[(Lane, Stride)],
-    dims: &[Value],
-    fold: Fold,
-    target: Value,
-    n: Value,
+    columns: &Columns<'_>,
     finish: &dyn Fn(&mut Emitter<'_>, Value, u32) -> Value,
 ) {
+    let Columns { body, lanes: lanes_of, dims, fold, target, stored, n, vectors } = *columns;
     let output = body.last();
     let element = body.result(output);
-    let width = body.lanes(&[output]).filter(|_| fold.has_vectors(element));
+    let width = body.lanes(&[output]).filter(|_| vectors && fold.has_vectors(element));
     let mut start = emitter.int(0);
     let column = |emitter: &mut Emitter<'_>, i: Value, lanes: u32, unroll: u32| {
         let moved: Vec<Lane> = lanes_of
@@ -458,7 +459,7 @@ pub(super) fn fold_columns(
             }
             next
         });
-        let at = address(emitter, target, Stride::Unit, element, i);
+        let at = address(emitter, target, Stride::Unit, stored, i);
         for (nth, value) in folded.into_iter().enumerate() {
             let value = finish(emitter, value, lanes);
             emitter.store_at(value, at, 16 * nth as i32);
@@ -534,7 +535,7 @@ pub(super) fn finish(
         }
         Reduction::L2 => Math { emitter, element: plan.element, lanes }.sqrt(folded),
         Reduction::LogSum | Reduction::LogSumExp => {
-            emitter.libm("log", plan.element, &[folded])
+            Math { emitter, element: plan.element, lanes }.log(folded)
         }
         _ => folded,
     };
