@@ -34,6 +34,8 @@ mod runtime;
 mod session;
 mod structure;
 pub mod tensor;
+#[cfg(test)]
+mod testing;
 mod vm;
 mod whole;
 

@@ -243,7 +243,11 @@ impl Engine {
         let meta = Meta {
             label,
             producer: concat!("cachelift ", env!("CARGO_PKG_VERSION")).into(),
-            parts: if options.keep_parts { self.parts(&clif) } else { Vec::new() },
+            parts: if options.keep_parts {
+                self.parts(&definition.identity, &clif)
+            } else {
+                Vec::new()
+            },
             source: options.keep_source.then(|| program.source(&clif)),
             ..Meta::default()
         };
@@ -251,7 +255,7 @@ impl Engine {
     }
 
     /// The parts of a function's key, one by one.
-    fn parts(&self, clif: &Clif) -> Vec<PartDigest> {
+    fn parts(&self, identity: &Identity, clif: &Clif) -> Vec<PartDigest> {
         let config = self.0.store.config();
         let mut parts = KeyBuilder::explained(DOMAIN);
         parts.str("namespace", &config.namespace).str("salt", &config.salt);
@@ -260,7 +264,14 @@ impl Engine {
                 environment.str(&part.name, &part.value);
             }
         });
-        parts.bytes("function", Stream::default().fill(clif));
+        match identity {
+            Identity::Made(recipe) => {
+                parts.group("function", |parts| (recipe.parts)(parts));
+            }
+            _ => {
+                parts.bytes("function", Stream::default().fill(clif));
+            }
+        }
         parts.digests().to_vec()
     }
 
@@ -410,6 +421,7 @@ mod tests {
     };
     use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
+    use super::super::program::Recipe;
     use super::*;
     use crate::config::Config;
 
@@ -453,5 +465,66 @@ mod tests {
         drop((before, behind));
         drop(left);
         assert_eq!(load().function("next").unwrap().name(), "next");
+    }
+
+    /// A program of one function that is named by the digest of `name` and built as `build` says.
+    fn by_recipe(
+        target: &Target,
+        name: &str,
+        build: impl Fn() -> Function + Send + Sync + 'static,
+    ) -> Program {
+        let declaration = Function::with_name_signature(
+            UserFuncName::default(),
+            next(target).functions[0].clif.signature.clone(),
+        );
+        let mut parts = KeyBuilder::new("test");
+        parts.str("name", name);
+        let recipe = Recipe {
+            digest: parts.finish(),
+            label: name.into(),
+            parts: Arc::new(|_| {}),
+            build: Arc::new(build),
+        };
+        let mut program = Program::new();
+        program.define_by("next", declaration, recipe).unwrap();
+        program
+    }
+
+    /// Mutants: a recipe that is built before the store is asked; a digest that does not enter the key.
+    #[test]
+    fn what_is_named_by_a_digest_is_built_where_nobody_has_it() {
+        let engine = Engine::new(Store::open(Config::default()), Target::host().unwrap());
+        let clif = *next(engine.target()).functions.remove(0).clif;
+        let load = |name: &str, clif: Option<Function>| {
+            let build = move || clif.clone().expect("it is not built");
+            let loaded = engine.load(by_recipe(engine.target(), name, build)).unwrap();
+            let origin = loaded.units().next().unwrap().origin;
+            // SAFETY: that is its signature; it has no effects; `loaded` lives on.
+            let next =
+                unsafe { loaded.function("next").unwrap().typed::<extern "C" fn(i32) -> i32>() };
+            assert_eq!(next(41), 42);
+            origin
+        };
+        assert_eq!(load("first", Some(clif.clone())), Origin::Made);
+        assert_ne!(load("first", None), Origin::Made);
+        assert_eq!(load("second", Some(clif)), Origin::Made);
+    }
+
+    /// Mutant: an audit that skips what is named by a digest.
+    #[test]
+    fn an_audit_builds_what_is_named_by_a_digest() {
+        let mut config = Config::default();
+        config.audit = true;
+        let engine = Engine::new(Store::open(config), Target::host().unwrap());
+        let clif = *next(engine.target()).functions.remove(0).clif;
+        let mut other = clif.clone();
+        let block = other.layout.entry_block().unwrap();
+        let last = other.layout.last_inst(block).unwrap();
+        let argument = other.dfg.block_params(block)[0];
+        other.dfg.inst_args_mut(last)[0] = argument;
+        for (build, fine) in [(clif.clone(), true), (clif, true), (other, false)] {
+            let program = by_recipe(engine.target(), "name", move || build.clone());
+            assert_eq!(engine.load(program).is_ok(), fine);
+        }
     }
 }
