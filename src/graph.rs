@@ -16,6 +16,7 @@
 pub mod abi;
 mod bind;
 mod builder;
+mod constants;
 mod control;
 mod error;
 #[cfg(feature = "cli")]
@@ -41,9 +42,10 @@ mod whole;
 
 pub use bind::bind;
 pub use builder::{Builder, Value};
+pub use constants::clear_constants;
 pub use error::GraphError;
 pub use host::HostOp;
 pub use kernel::{Kernel, compile};
 pub use model::Model;
-pub use session::{Input, Mode, Prepared, Session};
+pub use session::{Input, Mode, Prepared, Session, canonical_key};
 pub use tensor::{Element, ElementType, Tensor};
