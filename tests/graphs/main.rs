@@ -4,6 +4,7 @@
 
 mod conformance;
 mod hostile;
+mod memory;
 mod properties;
 mod random;
 mod sharing;
