@@ -16,12 +16,16 @@
 //! | `index` | the words of an index, which is then filled, moved in and rebuilt |
 //! | `shard` | the files of a whole cache directory, in which eight keys are then put and got |
 //! | `artifact` (feature `jit`) | the artifact of a function, and its relocations |
+//! | `model` (feature `graph`) | an ONNX file, which is read and put in its canonical form |
+//! | `graph` (feature `graph`) | a small model, which is run in every mode |
 //!
 //! A panic here is a finding; with planted faults, it is the proof that one would be found.
 
 #[cfg(feature = "jit")]
 mod artifact;
 mod forge;
+#[cfg(feature = "graph")]
+mod graph;
 mod index;
 mod input;
 mod record;
@@ -30,6 +34,8 @@ mod shard;
 
 #[cfg(feature = "jit")]
 pub use artifact::artifact;
+#[cfg(feature = "graph")]
+pub use graph::{graph, model};
 pub use index::index;
 pub use record::record;
 pub use segment::segment;

@@ -16,6 +16,7 @@
 pub mod abi;
 mod bind;
 mod builder;
+mod constants;
 mod control;
 mod error;
 #[cfg(feature = "cli")]
@@ -34,14 +35,17 @@ mod runtime;
 mod session;
 mod structure;
 pub mod tensor;
+#[cfg(test)]
+mod testing;
 mod vm;
 mod whole;
 
 pub use bind::bind;
 pub use builder::{Builder, Value};
+pub use constants::clear_constants;
 pub use error::GraphError;
 pub use host::HostOp;
 pub use kernel::{Kernel, compile};
 pub use model::Model;
-pub use session::{Input, Mode, Prepared, Session};
+pub use session::{Input, Mode, Prepared, Session, canonical_key};
 pub use tensor::{Element, ElementType, Tensor};

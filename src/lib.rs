@@ -4,7 +4,7 @@
 //! among any number of threads and processes.
 //!
 //! ```text
-//!   cli, stress ──► code ──► store ──► key, sync, fs
+//!   cli, stress ──► graph ──► code ──► store ──► key, sync, fs
 //! ```
 //!
 //! | door | begins at |
@@ -12,6 +12,7 @@
 //! | Authors of JITs | `code::Engine`: CLIF in, callable code out, compiled once (feature `jit`) |
 //! | The same, one line changed | `code::CachingModule` in place of `cranelift_jit::JITModule` (feature `jit`) |
 //! | Anything made once | [`store::Store`]: bytes under keys, one maker per key |
+//! | Tensor graphs, ONNX models | `graph::Session` (feature `graph`) |
 //! | The command | `cachelift --help` (feature `cli`) |
 //!
 //! What is promised:

@@ -20,7 +20,7 @@ use super::error::CodeError;
 use super::handle::{Handles, TrapInfo};
 use super::load;
 use super::loaded::{Got, Loaded};
-use super::program::{Definition, Identity, Program, Recipe};
+use super::program::{Definition, Identity, Program};
 use super::target::Target;
 use crate::key::{Key, KeyBuilder, PartDigest};
 use crate::store::{Draft, Meta, Origin, Record, Store};
@@ -255,11 +255,16 @@ impl Engine {
                 environment.str(&part.name, &part.value);
             }
         });
-        parts.bytes("function", Stream::default().of(definition));
-        if let Identity::With { digest, .. } | Identity::Made(Recipe { digest, .. }) =
-            &definition.identity
-        {
-            parts.key("digest", digest);
+        match &definition.identity {
+            Identity::Made(recipe) => {
+                parts.group("function", |parts| (recipe.parts)(parts));
+            }
+            identity => {
+                parts.bytes("function", Stream::default().of(definition));
+                if let Identity::With { digest, .. } = identity {
+                    parts.key("digest", digest);
+                }
+            }
         }
         parts.digests().to_vec()
     }
@@ -423,6 +428,7 @@ mod tests {
     };
     use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
+    use super::super::program::Recipe;
     use super::*;
     use crate::config::Config;
 
@@ -466,5 +472,66 @@ mod tests {
         drop((before, behind));
         drop(left);
         assert_eq!(load().function("next").unwrap().name(), "next");
+    }
+
+    /// A program of one function that is named by the digest of `name` and built as `build` says.
+    fn by_recipe(
+        target: &Target,
+        name: &str,
+        build: impl Fn() -> Function + Send + Sync + 'static,
+    ) -> Program {
+        let declaration = Function::with_name_signature(
+            UserFuncName::default(),
+            next(target).functions[0].clif.signature.clone(),
+        );
+        let mut parts = KeyBuilder::new("test");
+        parts.str("name", name);
+        let recipe = Recipe {
+            digest: parts.finish(),
+            label: name.into(),
+            parts: Arc::new(|_| {}),
+            build: Arc::new(build),
+        };
+        let mut program = Program::new();
+        program.define_by("next", declaration, recipe).unwrap();
+        program
+    }
+
+    /// Mutants: a recipe that is built before the store is asked; a digest that does not enter the key.
+    #[test]
+    fn what_is_named_by_a_digest_is_built_where_nobody_has_it() {
+        let engine = Engine::new(Store::open(Config::default()), Target::host().unwrap());
+        let clif = *next(engine.target()).functions.remove(0).clif;
+        let load = |name: &str, clif: Option<Function>| {
+            let build = move || clif.clone().expect("it is not built");
+            let loaded = engine.load(by_recipe(engine.target(), name, build)).unwrap();
+            let origin = loaded.units().next().unwrap().origin;
+            // SAFETY: that is its signature; it has no effects; `loaded` lives on.
+            let next =
+                unsafe { loaded.function("next").unwrap().typed::<extern "C" fn(i32) -> i32>() };
+            assert_eq!(next(41), 42);
+            origin
+        };
+        assert_eq!(load("first", Some(clif.clone())), Origin::Made);
+        assert_ne!(load("first", None), Origin::Made);
+        assert_eq!(load("second", Some(clif)), Origin::Made);
+    }
+
+    /// Mutant: an audit that skips what is named by a digest.
+    #[test]
+    fn an_audit_builds_what_is_named_by_a_digest() {
+        let mut config = Config::default();
+        config.audit = true;
+        let engine = Engine::new(Store::open(config), Target::host().unwrap());
+        let clif = *next(engine.target()).functions.remove(0).clif;
+        let mut other = clif.clone();
+        let block = other.layout.entry_block().unwrap();
+        let last = other.layout.last_inst(block).unwrap();
+        let argument = other.dfg.block_params(block)[0];
+        other.dfg.inst_args_mut(last)[0] = argument;
+        for (build, fine) in [(clif.clone(), true), (clif, true), (other, false)] {
+            let program = by_recipe(engine.target(), "name", move || build.clone());
+            assert_eq!(engine.load(program).is_ok(), fine);
+        }
     }
 }

@@ -26,7 +26,7 @@ use cranelift_codegen::isa::TargetIsa;
 use super::call;
 use super::error::CodeError;
 use super::handle::Function;
-use crate::key::Key;
+use crate::key::{Key, KeyBuilder};
 use crate::sync::Arc;
 
 /// The namespace of external names that were text. No other name may be in it.
@@ -105,6 +105,8 @@ pub struct Recipe {
     pub digest: Key,
     /// What people see of the record.
     pub label: Arc<str>,
+    /// Names the parts that the digest was made of, so that a miss can be explained.
+    pub parts: Arc<dyn Fn(&mut KeyBuilder) + Send + Sync>,
     /// Builds the function, always the same.
     pub build: Arc<dyn Fn() -> Clif + Send + Sync>,
 }

@@ -11,7 +11,8 @@
 //! So one kernel serves a Softmax over any axis, and no kernel knows what is transposed.
 
 use super::abi::{Call, Frame, View};
-use super::node::{NodeSpec, Op};
+use super::node::{Layout, NodeSpec, Op, Reduction};
+use super::ops;
 
 /// The kernel for a node, and the frame to call it with. Operands that are absent are `None`.
 ///
@@ -55,22 +56,22 @@ fn normalise(op: &Op, inputs: &[Option<View>], outputs: &[Option<View>]) -> (Op,
                 }
                 Some(axes) => {
                     let dims = common(inputs);
-                    let order = reduced_last(dims.len(), axes);
-                    let input = |view: &View| view.broadcast(&dims).permute(order.iter().copied());
+                    let wide = views(inputs, &|view| view.broadcast(&dims));
                     let Op::Fused(mut group) = op.clone() else { unreachable!("it is a group") };
-                    let kept = dims.len() - axes.len();
                     let (kind, _) = group.reduce.expect("it has a reduction");
-                    group.reduce = Some((kind, last(kept, dims.len())));
+                    let (order, placed) = reduced_order(kind, &wide, dims.len(), axes);
+                    group.reduce = Some((kind, placed));
+                    let input = |view: &View| view.permute(order.iter().copied());
                     let output = |view: &View| without(view, dims.len(), axes);
-                    (Op::Fused(group), views(inputs, &input), views(outputs, &output))
+                    (Op::Fused(group), views(&wide, &input), views(outputs, &output))
                 }
             }
         }
         Op::Reduce { kind, axes } => {
             let rank = given(inputs, 0).rank();
-            let order = reduced_last(rank, axes);
-            let op = Op::Reduce { kind: *kind, axes: last(rank - axes.len(), rank) };
-            let inputs = views(inputs, &|view| view.permute(order.iter().copied()));
+            let (order, placed) = reduced_order(*kind, &inputs[..1], rank, axes);
+            let op = Op::Reduce { kind: *kind, axes: placed };
+            let inputs = views(&inputs[..1], &|view| view.permute(order.iter().copied()));
             (op, inputs, views(outputs, &|view| without(view, rank, axes)))
         }
         Op::ArgExtreme { max, last: tie, axis } => {
@@ -232,16 +233,29 @@ fn end(rank: usize) -> u32 {
     rank as u32 - 1
 }
 
-/// The axes from `kept` on.
-fn last(kept: usize, rank: usize) -> Vec<u32> {
-    (kept as u32..rank as u32).collect()
-}
-
-/// All axes, with these last.
-fn reduced_last(rank: usize, axes: &[u32]) -> Vec<usize> {
+/// The order that a reduction takes axes in, and which of them, in that order, it reduces: the last; or, where the last
+/// axis is kept and elements lie next to each other on it, those before the last.
+fn reduced_order(
+    kind: Reduction,
+    inputs: &[Option<View>],
+    rank: usize,
+    axes: &[u32],
+) -> (Vec<usize>, Vec<u32>) {
     let is_reduced = |axis: &usize| axes.contains(&(*axis as u32));
-    let kept = (0..rank).filter(|axis| !is_reduced(axis));
-    kept.chain((0..rank).filter(is_reduced)).collect()
+    let kept = rank - axes.len();
+    let mut order: Vec<usize> = (0..rank).filter(|axis| !is_reduced(axis)).collect();
+    order.extend((0..rank).filter(is_reduced));
+    let together = |view: &View| view.operand().layout != Layout::Strided;
+    let columns = ops::has_columns(kind)
+        && !axes.is_empty()
+        && !is_reduced(&(rank - 1))
+        && inputs.iter().flatten().all(together);
+    if columns {
+        let last = order.remove(kept - 1);
+        order.push(last);
+        return (order, (kept as u32 - 1..rank as u32 - 1).collect());
+    }
+    (order, (kept as u32..rank as u32).collect())
 }
 
 /// An output without the reduced axes, if it has as many as the input.

@@ -93,10 +93,11 @@ pub fn compile(engine: &Engine, specs: &[NodeSpec]) -> Result<Vec<Kernel>, CodeE
         places.push(number);
     }
     for (number, spec) in distinct.iter().enumerate() {
-        let built = Arc::clone(spec);
+        let (named, built) = (Arc::clone(spec), Arc::clone(spec));
         let recipe = Recipe {
             digest: spec.key(),
             label: spec.to_string().into(),
+            parts: Arc::new(move |parts| named.encode(parts)),
             build: Arc::new(move || ops::emit(&built, config)),
         };
         let declaration = ops::declaration(config.default_call_conv);

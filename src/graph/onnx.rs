@@ -28,7 +28,7 @@ use proto::{
 pub(crate) use tensor::element_type;
 
 /// How many nodes a model may have, functions written out.
-pub const MAX_NODES: usize = 1_000_000;
+pub const MAX_NODES: usize = 1 << 18;
 /// How deep functions may call each other.
 pub const MAX_CALLS: usize = 64;
 
@@ -579,3 +579,6 @@ fn sort(graph: &mut Graph) -> Result<(), GraphError> {
     graph.nodes = order.into_iter().filter_map(|at| nodes[at].take()).collect();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! ```text
 //!   NodeSpec ──► elementwise ┐
 //!           ├──► reduce      ├─► rows ─► map        steps over a row, scalars or vectors
-//!           ├──► lanes       │
+//!           ├──► lanes       │             └ math
 //!           ├──► normalise   ┘
 //!           ├──► product        ─► gemm, by name
 //!           └──► movement
@@ -14,11 +14,14 @@ mod elementwise;
 mod emit;
 mod lanes;
 mod map;
+mod math;
 mod movement;
 mod normalise;
 mod product;
 mod reduce;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::TargetFrontendConfig;

@@ -4,6 +4,7 @@
 //!   Session::new(store) ──prepare(model, mode)──► Prepared ──run(inputs)──► outputs
 //! ```
 
+use super::constants;
 use super::error::GraphError;
 use super::host::{Host, HostOp};
 use super::kernel::Kernel;
@@ -115,7 +116,8 @@ impl Session {
         });
         let inputs: Vec<Input> = inputs.collect();
         let outputs = graph.outputs.iter().map(|id| graph.name_of(*id).to_owned()).collect();
-        let Canonical { graph, key } = structure::canonical(graph);
+        let Canonical { mut graph, key } = structure::canonical(graph);
+        constants::share(&mut graph, self.host.engine.store());
         let runner = Runner::new(graph, key, mode, Arc::clone(&self.host));
         let prepared = Prepared(Arc::new(Inner { runner, inputs, outputs, mode }));
         if let Some(signature) = prepared.fixed() {
@@ -128,6 +130,11 @@ impl Session {
     pub fn kernels(&self) -> Vec<Kernel> {
         self.host.loaded()
     }
+}
+
+/// What a model is, whatever its values are called and in whichever order its independent nodes stand.
+pub fn canonical_key(model: &Model) -> Key {
+    structure::canonical(&model.graph).key
 }
 
 /// A model that is ready to run. Clones share everything.

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path};
 
+use bytes::Bytes;
+
 use super::proto::TensorProto;
 
 use crate::graph::error::GraphError;
@@ -54,11 +56,11 @@ pub(super) fn decode(proto: &TensorProto, folder: Option<&Path>) -> Result<Tenso
         .ok_or_else(|| invalid(format!("the shape {dims:?} is too large")))?;
     const EXTERNAL: i32 = 1;
     let bytes = if proto.data_location == EXTERNAL {
-        external(proto, folder, length).map_err(invalid)?
+        Bytes::from(external(proto, folder, length).map_err(invalid)?)
     } else if let Some(raw) = &proto.raw_data {
-        raw.to_vec()
+        raw.clone()
     } else {
-        fields(proto, element)
+        Bytes::from(fields(proto, element))
     };
     Tensor::from_bytes(element, &dims, &bytes).ok_or_else(|| {
         invalid(format!(

@@ -70,10 +70,6 @@ impl Array {
         self.dims.len()
     }
 
-    pub(super) fn size(&self) -> i64 {
-        self.element.size() as i64
-    }
-
     pub(super) fn lane(&self) -> Lane {
         self.lane_of(0..self.rank())
     }

@@ -51,7 +51,7 @@ pub(super) fn softmax(emitter: &mut Emitter<'_>, log: bool) {
         let target = (pointers[1], to);
         if log {
             let sum = fold_row(emitter, &shifted, &shift, Fold::Sum, zero, n);
-            let rest = emitter.libm("log", element, &[sum]);
+            let rest = Math { emitter, element, lanes: 1 }.log(sum);
             map_row(emitter, &less, &shift, &[0], &[target], n);
             let written = [Source::Lane(pointers[1], to), Source::Value(rest)];
             map_row(emitter, &less, &written, &[0], &[target], n);

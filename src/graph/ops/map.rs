@@ -8,7 +8,7 @@
 //! lane of a vector is what it does to a scalar, bit for bit.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::types::{F32, F64, I32, I64};
+use cranelift_codegen::ir::types::{F32, F64, I8, I32, I64};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FuncInstBuilder;
 
@@ -24,10 +24,15 @@ pub(super) fn wide(element: ElementType, lanes: u32) -> Type {
     }
 }
 
-/// Whether [`apply`] has a vector form of this function of arguments of these types, of which the first that is no
-/// bool says how wide a lane is.
-pub(super) fn has_vectors(map: &Map, types: &[ElementType]) -> bool {
+/// Whether [`apply`] has a vector form of this function of arguments of these types, all but bools of `size` bytes.
+pub(super) fn has_vectors(map: &Map, types: &[ElementType], size: usize) -> bool {
     use ElementType::{Bool, F32, F64, I16, I32, U16, U32};
+    if let Map::Cast { to } = map {
+        let (from, to) = (types[0], *to);
+        let known = |element: ElementType| element == Bool || element.size() == size;
+        let plain = from == to || from == Bool || to == Bool || (from, to) == (I32, F32);
+        return known(from) && known(to) && plain;
+    }
     let Some(element) = types.iter().copied().find(|&element| element != Bool) else {
         return matches!(map, Map::And | Map::Or | Map::Xor | Map::Not);
     };
@@ -61,7 +66,27 @@ pub(super) fn has_vectors(map: &Map, types: &[ElementType]) -> bool {
         | Map::IsInf { .. }
         | Map::Div
         | Map::PRelu
+        | Map::Exp
+        | Map::Sigmoid
+        | Map::Elu { .. }
+        | Map::Celu { .. }
+        | Map::Selu { .. }
+        | Map::Mish
+        | Map::Swish { .. }
         | Map::Mean => float,
+        Map::Log | Map::Tanh | Map::Erf | Map::Gelu { .. } | Map::Softplus => element == F32,
+        _ => false,
+    }
+}
+
+/// Whether this is a function of many instructions.
+pub(super) fn is_long(map: &Map) -> bool {
+    match map {
+        Map::Exp | Map::Log | Map::Tanh | Map::Erf | Map::Sigmoid | Map::Softplus | Map::Mish => {
+            true
+        }
+        Map::Elu { .. } | Map::Celu { .. } | Map::Selu { .. } | Map::Swish { .. } => true,
+        Map::Gelu { .. } => true,
         _ => false,
     }
 }
@@ -91,8 +116,8 @@ pub(super) fn apply(
             m.div(one, x)
         }
         Map::Sqrt => m.ins().sqrt(x),
-        Map::Exp => m.libm("exp", x),
-        Map::Log => m.libm("log", x),
+        Map::Exp => m.exp(x),
+        Map::Log => m.log(x),
         Map::Floor => m.ins().floor(x),
         Map::Ceil => m.ins().ceil(x),
         Map::Round => m.ins().nearest(x),
@@ -104,11 +129,11 @@ pub(super) fn apply(
         Map::Atan => m.libm("atan", x),
         Map::Sinh => m.libm("sinh", x),
         Map::Cosh => m.libm("cosh", x),
-        Map::Tanh => m.libm("tanh", x),
+        Map::Tanh => m.tanh(x),
         Map::Asinh => m.libm("asinh", x),
         Map::Acosh => m.libm("acosh", x),
         Map::Atanh => m.libm("atanh", x),
-        Map::Erf => m.libm("erf", x),
+        Map::Erf => m.erf(x),
         Map::Sigmoid => m.sigmoid(x),
         Map::Relu => m.relu(x),
         Map::LeakyRelu { alpha } => {
@@ -117,24 +142,34 @@ pub(super) fn apply(
             m.if_negative(x, scaled, x)
         }
         Map::Elu { alpha } => {
-            let (alpha, grown) = (m.attribute(alpha), m.libm("expm1", x));
+            let zero = m.zero();
+            let capped = m.below(x, zero);
+            let (alpha, grown) = (m.attribute(alpha), m.exp_less_one(capped));
             let scaled = m.mul(alpha, grown);
             m.if_negative(x, scaled, x)
         }
         Map::Celu { alpha } => {
+            let positive = alpha.get() > 0.0;
             let alpha = m.attribute(alpha);
-            let part = m.div(x, alpha);
-            let grown = m.libm("expm1", part);
-            let scaled = m.mul(alpha, grown);
             let zero = m.zero();
-            let (above, below) = (m.max(zero, x), m.min(zero, scaled));
+            let part = m.div(x, alpha);
+            let grown = if positive {
+                let part = m.below(part, zero);
+                m.exp_less_one(part)
+            } else {
+                let (one, grown) = (m.number(1.0), m.exp(part));
+                m.sub(grown, one)
+            };
+            let scaled = m.mul(alpha, grown);
+            let (above, below) = (m.above(x, zero), m.below(scaled, zero));
             m.add(above, below)
         }
         Map::Selu { alpha, gamma } => {
             let (alpha, gamma) = (m.attribute(alpha), m.attribute(gamma));
-            let grown = m.libm("expm1", x);
-            let scaled = m.mul(alpha, grown);
             let zero = m.zero();
+            let capped = m.below(x, zero);
+            let grown = m.exp_less_one(capped);
+            let scaled = m.mul(alpha, grown);
             let above = m.greater(x, zero);
             let either = m.choose(above, x, scaled);
             m.mul(gamma, either)
@@ -155,8 +190,7 @@ pub(super) fn apply(
             m.div(x, below)
         }
         Map::Mish => {
-            let inner = m.softplus(x);
-            let gate = m.libm("tanh", inner);
+            let gate = m.tanh_softplus(x);
             m.mul(x, gate)
         }
         Map::Swish { alpha } => {
@@ -179,11 +213,11 @@ pub(super) fn apply(
                 let term = m.mul(cubic, cube);
                 let sum = m.add(x, term);
                 let inner = m.mul(scale, sum);
-                m.libm("tanh", inner)
+                m.tanh(inner)
             } else {
                 let root = m.number(std::f64::consts::SQRT_2);
                 let inner = m.div(x, root);
-                m.libm("erf", inner)
+                m.erf(inner)
             };
             let (one, half) = (m.number(1.0), m.number(0.5));
             let gate = m.add(one, gate);
@@ -215,6 +249,7 @@ pub(super) fn apply(
                 (false, false) => m.ins().fcmp(FloatCC::LessThan, x, x),
             }
         }
+        Map::Cast { to } if lanes > 1 => cast_vector(emitter, x, types[0], to, lanes),
         Map::Cast { to } => cast(emitter, x, types[0], to),
         Map::Add => m.add(x, args[1]),
         Map::Sub => m.sub(x, args[1]),
@@ -270,11 +305,11 @@ pub(super) struct Math<'a, 'b> {
 }
 
 impl<'b> Math<'_, 'b> {
-    fn ins(&mut self) -> FuncInstBuilder<'_, 'b> {
+    pub(super) fn ins(&mut self) -> FuncInstBuilder<'_, 'b> {
         self.emitter.builder.ins()
     }
 
-    fn ty(&self) -> Type {
+    pub(super) fn ty(&self) -> Type {
         wide(self.element, self.lanes)
     }
 
@@ -354,7 +389,7 @@ impl<'b> Math<'_, 'b> {
         self.ins().sqrt(x)
     }
 
-    fn neg(&mut self, x: Value) -> Value {
+    pub(super) fn neg(&mut self, x: Value) -> Value {
         if self.element.is_float() { self.ins().fneg(x) } else { self.ins().ineg(x) }
     }
 
@@ -406,6 +441,18 @@ impl<'b> Math<'_, 'b> {
         self.choose(negative, yes, no)
     }
 
+    /// The lesser of x and a number; NaN if x is.
+    fn below(&mut self, x: Value, limit: Value) -> Value {
+        let out = self.greater(x, limit);
+        self.choose(out, limit, x)
+    }
+
+    /// The greater of x and a number; NaN if x is.
+    fn above(&mut self, x: Value, limit: Value) -> Value {
+        let out = self.less(x, limit);
+        self.choose(out, limit, x)
+    }
+
     fn relu(&mut self, x: Value) -> Value {
         let zero = self.zero();
         self.if_negative(x, zero, x)
@@ -451,7 +498,7 @@ impl<'b> Math<'_, 'b> {
 
     fn sigmoid(&mut self, x: Value) -> Value {
         let (one, turned) = (self.number(1.0), self.neg(x));
-        let grown = self.libm("exp", turned);
+        let grown = self.exp(turned);
         let below = self.add(one, grown);
         self.div(one, below)
     }
@@ -460,16 +507,16 @@ impl<'b> Math<'_, 'b> {
         let scaled = self.mul(alpha, x);
         let line = self.add(scaled, beta);
         let (zero, one) = (self.zero(), self.number(1.0));
-        let capped = self.min(one, line);
-        self.max(zero, capped)
+        let capped = self.below(line, one);
+        self.above(capped, zero)
     }
 
     /// ln(1 + eˣ) = max(x, 0) + ln(1 + e^-|x|), which does not overflow.
     fn softplus(&mut self, x: Value) -> Value {
         let size = self.abs(x);
         let turned = self.neg(size);
-        let grown = self.libm("exp", turned);
-        let rest = self.libm("log1p", grown);
+        let grown = self.exp(turned);
+        let rest = self.log_one_more(grown);
         let above = self.relu(x);
         self.add(above, rest)
     }
@@ -609,6 +656,99 @@ pub(super) fn constant(emitter: &mut Emitter<'_>, scalar: &Scalar, lanes: u32) -
         1 => value,
         _ => builder.ins().splat(wide(scalar.element, lanes), value),
     }
+}
+
+/// A vector as another type of as many lanes; a bool is a mask.
+fn cast_vector(
+    emitter: &mut Emitter<'_>,
+    x: Value,
+    from: ElementType,
+    to: ElementType,
+    lanes: u32,
+) -> Value {
+    if from == to {
+        return x;
+    }
+    if to == ElementType::Bool {
+        let mut math = Math { emitter, element: from, lanes };
+        let zero = math.zero();
+        return math.compare(FloatCC::NotEqual, IntCC::NotEqual, x, zero);
+    }
+    let mut math = Math { emitter, element: to, lanes };
+    if from == ElementType::Bool {
+        let (zero, one) = (math.zero(), math.number(1.0));
+        return math.choose(x, one, zero);
+    }
+    let ty = math.ty();
+    math.ins().fcvt_from_sint(ty, x)
+}
+
+/// The type of vectors of integers of so many bytes.
+fn lanes_of(size: usize) -> Type {
+    let lane = Type::int(8 * size as u16).expect("a size of integers");
+    lane.by(16 / size as u32).expect("a vector has 128 bits")
+}
+
+fn as_vector(emitter: &mut Emitter<'_>, ty: Type, x: Value) -> Value {
+    let flags = MemFlagsData::new().with_endianness(Endianness::Little);
+    emitter.builder.ins().bitcast(ty, flags, x)
+}
+
+/// So many bools in memory as a mask.
+pub(super) fn load_mask(
+    emitter: &mut Emitter<'_>,
+    address: Value,
+    offset: i32,
+    lanes: u32,
+) -> Value {
+    let word = Type::int(8 * lanes as u16).expect("so many bytes");
+    let bytes = emitter.load_as(word, address, offset);
+    let ty = lanes_of(lanes as usize);
+    let mut vector = emitter.builder.ins().scalar_to_vector(ty, bytes);
+    vector = as_vector(emitter, lanes_of(1), vector);
+    for _ in 0..(16 / lanes).trailing_zeros() {
+        vector = emitter.builder.ins().uwiden_low(vector);
+    }
+    emitter.builder.ins().ineg(vector)
+}
+
+/// A bool as a mask.
+pub(super) fn spread_mask(emitter: &mut Emitter<'_>, value: Value, lanes: u32) -> Value {
+    let ty = lanes_of(16 / lanes as usize);
+    let wide = emitter.builder.ins().uextend(ty.lane_type(), value);
+    let wide = emitter.builder.ins().ineg(wide);
+    emitter.builder.ins().splat(ty, wide)
+}
+
+/// A mask to so many bools in memory.
+pub(super) fn store_mask(
+    emitter: &mut Emitter<'_>,
+    mask: Value,
+    address: Value,
+    offset: i32,
+    lanes: u32,
+) {
+    let mut vector = mask;
+    // Halves of a lane are the same, so that one of them will do.
+    let mut size = 16 / lanes as usize;
+    if size == 8 {
+        vector = as_vector(emitter, lanes_of(4), vector);
+        size = 4;
+    }
+    while size > 1 {
+        vector = emitter.builder.ins().snarrow(vector, vector);
+        size /= 2;
+    }
+    if lanes == 2 {
+        vector = as_vector(emitter, lanes_of(2), vector);
+        vector = emitter.builder.ins().snarrow(vector, vector);
+    }
+    let one = emitter.builder.ins().iconst(I8, 1);
+    let one = emitter.builder.ins().splat(lanes_of(1), one);
+    let bools = emitter.builder.ins().band(vector, one);
+    let words = as_vector(emitter, lanes_of(lanes as usize), bools);
+    let word = emitter.builder.ins().extractlane(words, 0);
+    emitter.store_at(word, address, offset);
 }
 
 /// An element as another type.

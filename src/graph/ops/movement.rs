@@ -294,6 +294,11 @@ pub(super) fn pad(emitter: &mut Emitter<'_>, mode: PadMode) {
     if mode == PadMode::Constant {
         return pad_with_value(emitter, &x, &y, &begins);
     }
+    let (some, room) = (emitter.product(&x.dims), emitter.product(&y.dims));
+    let wanted = emitter.compare_to(IntCC::NotEqual, room, 0);
+    let empty = emitter.compare_to(IntCC::Equal, some, 0);
+    let nothing = emitter.builder.ins().band(wanted, empty);
+    emitter.fail_if(nothing, Status::IndexOutOfRange);
     emitter.walk(&y.dims, &[y.lane()], |emitter, index, at| {
         let mut from = x.data;
         for axis in 0..x.rank() {

@@ -13,7 +13,9 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::emit::{Array, Emitter, Lane};
 use super::map::Math;
-use super::rows::{Body, Fold, Plan, Source, Stride, finish, fold_columns, fold_row, step};
+use super::rows::{
+    Body, Columns, Fold, Plan, Source, Stride, finish, fold_columns, fold_row, step,
+};
 use crate::graph::node::{Arg, Layout, Map, Reduction, Step};
 use crate::graph::tensor::ElementType;
 
@@ -93,9 +95,19 @@ impl Reducer {
         let shift = math.choose(infinite, zero, most);
         let body = self.body.then_shifted_exp(element);
         let sum = space.fold(emitter, &body, Fold::Sum, &[Source::Value(shift)], identity);
-        let log = emitter.libm("log", element, &[sum]);
-        let result = Math { emitter, element, lanes: 1 }.add(log, shift);
+        let mut math = Math { emitter, element, lanes: 1 };
+        let log = math.log(sum);
+        let result = math.add(log, shift);
         super::map::cast(emitter, result, element, self.element)
+    }
+
+    /// Whether what becomes of a fold has a vector form.
+    fn finishes_vectors(&self) -> bool {
+        match self.kind {
+            Reduction::LogSum | Reduction::LogSumExp => false,
+            Reduction::Mean => self.element.is_float(),
+            _ => true,
+        }
     }
 
     fn columns(&self, emitter: &mut Emitter<'_>, inputs: &[Array], output: &Array, axes: &[u32]) {
@@ -117,10 +129,22 @@ impl Reducer {
                     (Lane { start, ..lane }, Stride::last(array))
                 })
                 .collect();
+            let vectors = self.finishes_vectors()
+                && inputs.iter().all(|array| array.layout != Layout::Strided);
             let finish = |emitter: &mut Emitter<'_>, folded: Value, lanes: u32| {
                 finish(emitter, self.kind, &self.plan, self.element, folded, count, lanes)
             };
-            fold_columns(emitter, &self.body, &inner, reduced, self.plan.fold, *to, n, &finish);
+            let columns = Columns {
+                body: &self.body,
+                lanes: &inner,
+                dims: reduced,
+                fold: self.plan.fold,
+                target: *to,
+                stored: self.element,
+                n,
+                vectors,
+            };
+            fold_columns(emitter, &columns, &finish);
         });
     }
 }

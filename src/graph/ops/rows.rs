@@ -1,7 +1,7 @@
 //! One row of elements: element-wise steps over it, and folds of it.
 //!
 //! ```text
-//!   i = 0 ──── four vectors at a time ────► n & -4L ──── one at a time ────► n
+//!   i = 0 ──── some vectors at a time ────► n & -some ──── one at a time ────► n
 //! ```
 //!
 //! A row is a number of elements, each a stride from the one before. Vectors are used where every element that is
@@ -11,12 +11,17 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::emit::{Array, Emitter, Lane};
-use super::map::{Math, apply, cast, constant, has_vectors, wide};
+use super::map::{
+    Math, apply, cast, constant, has_vectors, is_long, load_mask, spread_mask, store_mask, wide,
+};
 use crate::graph::node::{Arg, Layout, Map, Reduction, Step};
 use crate::graph::tensor::ElementType;
 
-/// How many vectors are in one turn of a loop.
-const UNROLL: u32 = 4;
+/// How many vectors are in one turn of a loop: of short bodies several, since they wait for memory; long ones overlap
+/// by themselves.
+fn unroll(body: &Body) -> u32 {
+    if body.steps.iter().any(|step| is_long(&step.map)) { 1 } else { 4 }
+}
 
 /// The distance from an element of a row to the next.
 #[derive(Clone, Copy, Debug)]
@@ -105,23 +110,26 @@ impl Body {
     }
 
     /// How many lanes vectors have, if every step has a vector form and all types but bools are as wide.
-    fn lanes(&self, outputs: &[u32]) -> Option<u32> {
+    fn lanes(&self) -> Option<u32> {
         let mut all = self.inputs.iter().chain(&self.results);
         let size = all.clone().find(|&&element| element != ElementType::Bool)?.size();
-        // Bools are bytes in memory and masks in vectors.
-        let memory = outputs.iter().map(|&step| self.result(step));
-        let memory = memory.chain(self.inputs.iter().copied());
-        let fits = |element: ElementType| element.size() == size && element != ElementType::Bool;
-        let even = all.all(|&element| element == ElementType::Bool || element.size() == size);
+        let fits = |element: ElementType| element == ElementType::Bool || element.size() == size;
+        // A constant is no mask.
         let constants = self.steps.iter().flat_map(|step| &step.args);
         let mut constants = constants.filter_map(|arg| match arg {
             Arg::Constant(scalar) => Some(scalar.element),
             _ => None,
         });
-        let vectors =
-            (0..self.steps.len()).all(|step| has_vectors(&self.steps[step].map, &self.types(step)));
-        let all = even && constants.all(fits) && memory.into_iter().all(fits) && vectors;
-        all.then_some(16 / size as u32)
+        let vectors = |step: usize| has_vectors(&self.steps[step].map, &self.types(step), size);
+        let all = all.all(|&element| fits(element))
+            && constants.all(|element| element.size() == size && element != ElementType::Bool)
+            && (0..self.steps.len()).all(vectors);
+        // A bool's own vectors are of bytes, which are no masks.
+        (all && (size > 1 || !self.has_bools())).then_some(16 / size as u32)
+    }
+
+    fn has_bools(&self) -> bool {
+        self.inputs.iter().chain(&self.results).any(|&element| element == ElementType::Bool)
     }
 
     /// The results of all steps.
@@ -140,11 +148,6 @@ impl Body {
             results.push(apply(emitter, &step.map, &args, &self.types(index), lanes));
         }
         results
-    }
-
-    /// The results of all steps for single elements.
-    pub(super) fn scalar(&self, emitter: &mut Emitter<'_>, inputs: &[Value]) -> Vec<Value> {
-        self.run(emitter, inputs, 1)
     }
 }
 
@@ -200,27 +203,72 @@ fn fetch(
             Source::Value(value) => value,
             Source::Lane(start, stride) => {
                 let at = address(emitter, start, stride, element, i);
-                emitter.load_as(wide(element, lanes), at, 16 * nth as i32)
+                load_lanes(emitter, element, at, lanes, nth)
             }
         });
     }
     values
 }
 
+/// An element; or, of more than one lane, a vector, `nth` vectors from the address.
+fn load_lanes(
+    emitter: &mut Emitter<'_>,
+    element: ElementType,
+    at: Value,
+    lanes: u32,
+    nth: u32,
+) -> Value {
+    let offset = place(element, lanes, nth);
+    if lanes > 1 && element == ElementType::Bool {
+        return load_mask(emitter, at, offset, lanes);
+    }
+    emitter.load_as(wide(element, lanes), at, offset)
+}
+
+fn store_lanes(
+    emitter: &mut Emitter<'_>,
+    element: ElementType,
+    value: Value,
+    at: Value,
+    lanes: u32,
+    nth: u32,
+) {
+    let offset = place(element, lanes, nth);
+    if lanes > 1 && element == ElementType::Bool {
+        return store_mask(emitter, value, at, offset, lanes);
+    }
+    emitter.store_at(value, at, offset);
+}
+
+/// How many bytes the `nth` vector lies from the first.
+fn place(element: ElementType, lanes: u32, nth: u32) -> i32 {
+    (nth * lanes * element.size() as u32) as i32
+}
+
+fn spread_value(
+    emitter: &mut Emitter<'_>,
+    element: ElementType,
+    value: Value,
+    lanes: u32,
+) -> Value {
+    if element == ElementType::Bool {
+        return spread_mask(emitter, value, lanes);
+    }
+    emitter.builder.ins().splat(wide(element, lanes), value)
+}
+
 /// The sources for vectors: values spread over all lanes.
 fn spread(emitter: &mut Emitter<'_>, body: &Body, sources: &[Source], lanes: u32) -> Vec<Source> {
     let spread = |(source, &element): (&Source, &ElementType)| match *source {
-        Source::Value(value) => {
-            Source::Value(emitter.builder.ins().splat(wide(element, lanes), value))
-        }
+        Source::Value(value) => Source::Value(spread_value(emitter, element, value, lanes)),
         lane => lane,
     };
     sources.iter().zip(&body.inputs).map(spread).collect()
 }
 
 /// How many of `n` elements whole turns of vectors take.
-fn whole_turns(emitter: &mut Emitter<'_>, n: Value, lanes: u32) -> Value {
-    emitter.builder.ins().band_imm_s(n, -i64::from(lanes * UNROLL))
+fn whole_turns(emitter: &mut Emitter<'_>, n: Value, lanes: u32, unroll: u32) -> Value {
+    emitter.builder.ins().band_imm_s(n, -i64::from(lanes * unroll))
 }
 
 /// Computes some of the steps for `n` elements, and stores each in a row of its own.
@@ -238,22 +286,23 @@ pub(super) fn map_row(
         let mut start = emitter.int(0);
         let units = sources.iter().all(is_unit)
             && targets.iter().all(|(_, stride)| matches!(stride, Stride::Unit));
-        if let Some(lanes) = body.lanes(outputs).filter(|_| units) {
-            let end = whole_turns(emitter, n, lanes);
+        if let Some(lanes) = body.lanes().filter(|_| units) {
+            let unroll = unroll(body);
+            let end = whole_turns(emitter, n, lanes, unroll);
             let spread = spread(emitter, body, &sources, lanes);
-            emitter.range(start, end, i64::from(lanes * UNROLL), &[], |emitter, i, _| {
+            emitter.range(start, end, i64::from(lanes * unroll), &[], |emitter, i, _| {
                 let mut stores = Vec::new();
-                for nth in 0..UNROLL {
+                for nth in 0..unroll {
                     let values = fetch(emitter, body, &spread, i, lanes, nth);
                     let results = body.run(emitter, &values, lanes);
                     for (&output, &(target, stride)) in outputs.iter().zip(targets) {
                         let element = body.result(output);
                         let at = address(emitter, target, stride, element, i);
-                        stores.push((results[output as usize], at, 16 * nth as i32));
+                        stores.push((element, results[output as usize], at, nth));
                     }
                 }
-                for (value, at, offset) in stores {
-                    emitter.store_at(value, at, offset);
+                for (element, value, at, nth) in stores {
+                    store_lanes(emitter, element, value, at, lanes, nth);
                 }
                 Vec::new()
             });
@@ -283,6 +332,8 @@ pub(super) enum Fold {
 impl Fold {
     fn has_vectors(self, element: ElementType) -> bool {
         match self {
+            // A fold of bools is one of bytes.
+            _ if element == ElementType::Bool => false,
             Fold::Sum => true,
             Fold::Product | Fold::Min | Fold::Max => {
                 element.is_float() || matches!(element.size(), 2 | 4)
@@ -325,9 +376,8 @@ pub(super) fn fold_row(
     let inside = |emitter: &mut Emitter<'_>| {
         let sources = hoist(emitter, &body.inputs, sources);
         let zero = emitter.int(0);
-        let lanes = body
-            .lanes(&[output])
-            .filter(|_| sources.iter().all(is_unit) && fold.has_vectors(element));
+        let lanes =
+            body.lanes().filter(|_| sources.iter().all(is_unit) && fold.has_vectors(element));
         let (start, folded) = match lanes {
             None => (zero, folded),
             Some(lanes) => fold_vectors(emitter, body, &sources, fold, folded, n, lanes),
@@ -354,15 +404,16 @@ fn fold_vectors(
 ) -> (Value, Value) {
     let output = body.last();
     let element = body.result(output);
-    let end = whole_turns(emitter, n, lanes);
+    let unroll = unroll(body);
+    let end = whole_turns(emitter, n, lanes, unroll);
     let some = emitter.compare_to(IntCC::SignedGreaterThan, end, 0);
     let inside = |emitter: &mut Emitter<'_>| {
         let spread = spread(emitter, body, sources, lanes);
         let start = emitter.int(0);
         let identity = fold.identity(&mut Math { emitter, element, lanes });
-        let state = [identity; UNROLL as usize];
+        let state = vec![identity; unroll as usize];
         let all =
-            emitter.range(start, end, i64::from(lanes * UNROLL), &state, |emitter, i, state| {
+            emitter.range(start, end, i64::from(lanes * unroll), &state, |emitter, i, state| {
                 let mut next = Vec::new();
                 for (nth, &before) in state.iter().enumerate() {
                     let values = fetch(emitter, body, &spread, i, lanes, nth as u32);
@@ -402,24 +453,34 @@ fn across(
     fold.join(&mut math, folded, values[0])
 }
 
-/// Folds the last step's results along columns: for each of `n` neighbours, over all of a nest. `store` is given each
-/// result, and where it belongs.
-///
-/// The sources' lanes lead through the nest; each source's elements lie next to each other, or are one.
-#[allow(clippy::too_many_arguments, reason = "all of a loop nest")]
+/// Columns to be folded, each with its neighbours.
+pub(super) struct Columns<'a> {
+    pub(super) body: &'a Body,
+    /// Of each source: how it leads through the nest, and to the neighbour.
+    pub(super) lanes: &'a [(Lane, Stride)],
+    /// Of the nest.
+    pub(super) dims: &'a [Value],
+    pub(super) fold: Fold,
+    /// Where the results go, next to each other.
+    pub(super) target: Value,
+    pub(super) stored: ElementType,
+    /// How many columns there are.
+    pub(super) n: Value,
+    /// Vectors of neighbours may be taken.
+    pub(super) vectors: bool,
+}
+
+/// Folds the last step's results along columns: for each of `n` neighbours, over all of a nest. `finish` makes of each
+/// fold what is stored.
 pub(super) fn fold_columns(
     emitter: &mut Emitter<'_>,
-    body: &Body,
-    lanes_of: &[(Lane, Stride)],
-    dims: &[Value],
-    fold: Fold,
-    target: Value,
-    n: Value,
+    columns: &Columns<'_>,
     finish: &dyn Fn(&mut Emitter<'_>, Value, u32) -> Value,
 ) {
+    let Columns { body, lanes: lanes_of, dims, fold, target, stored, n, vectors } = *columns;
     let output = body.last();
     let element = body.result(output);
-    let width = body.lanes(&[output]).filter(|_| fold.has_vectors(element));
+    let width = body.lanes().filter(|_| vectors && fold.has_vectors(element));
     let mut start = emitter.int(0);
     let column = |emitter: &mut Emitter<'_>, i: Value, lanes: u32, unroll: u32| {
         let moved: Vec<Lane> = lanes_of
@@ -442,10 +503,10 @@ pub(super) fn fold_columns(
                     values.push(match stride {
                         Stride::Zero if lanes > 1 => {
                             let value = emitter.load(element, at);
-                            emitter.builder.ins().splat(wide(element, lanes), value)
+                            spread_value(emitter, element, value, lanes)
                         }
                         Stride::Zero => emitter.load(element, at),
-                        _ => emitter.load_as(wide(element, lanes), at, 16 * nth as i32),
+                        _ => load_lanes(emitter, element, at, lanes, nth as u32),
                     });
                 }
                 let results = body.run(emitter, &values, lanes);
@@ -454,17 +515,18 @@ pub(super) fn fold_columns(
             }
             next
         });
-        let at = address(emitter, target, Stride::Unit, element, i);
+        let at = address(emitter, target, Stride::Unit, stored, i);
         for (nth, value) in folded.into_iter().enumerate() {
             let value = finish(emitter, value, lanes);
-            emitter.store_at(value, at, 16 * nth as i32);
+            store_lanes(emitter, stored, value, at, lanes, nth as u32);
         }
         Vec::new()
     };
     if let Some(lanes) = width {
-        let end = whole_turns(emitter, n, lanes);
-        emitter.range(start, end, i64::from(lanes * UNROLL), &[], |emitter, i, _| {
-            column(emitter, i, lanes, UNROLL)
+        let unroll = unroll(body);
+        let end = whole_turns(emitter, n, lanes, unroll);
+        emitter.range(start, end, i64::from(lanes * unroll), &[], |emitter, i, _| {
+            column(emitter, i, lanes, unroll)
         });
         start = end;
     }
@@ -529,7 +591,9 @@ pub(super) fn finish(
             Math { emitter, element: plan.element, lanes }.div(folded, count)
         }
         Reduction::L2 => Math { emitter, element: plan.element, lanes }.sqrt(folded),
-        Reduction::LogSum | Reduction::LogSumExp => emitter.libm("log", plan.element, &[folded]),
+        Reduction::LogSum | Reduction::LogSumExp => {
+            Math { emitter, element: plan.element, lanes }.log(folded)
+        }
         _ => folded,
     };
     if plan.element == element { result } else { cast(emitter, result, plan.element, element) }

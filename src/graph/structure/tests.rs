@@ -69,7 +69,9 @@ impl Plain {
                 .copied()
                 .filter(|at| {
                     let reads = &self.nodes[*at].1;
-                    reads.iter().all(|r| *r < self.sources() || order.contains(&(r - self.sources())))
+                    reads
+                        .iter()
+                        .all(|r| *r < self.sources() || order.contains(&(r - self.sources())))
                 })
                 .collect();
             let choice = choices.get(order.len()).copied().unwrap_or(0);
@@ -85,9 +87,8 @@ fn plain() -> impl Strategy<Value = Plain> {
     (1..4_usize, 1..3_usize, 1..12_usize).prop_flat_map(|(inputs, constants, nodes)| {
         let element = prop_oneof![Just(ElementType::F32), Just(ElementType::I64)];
         let sources = inputs + constants;
-        let node = |at: usize| {
-            (0..OPS.len(), proptest::collection::vec(0..sources + at, 2), 0..3_i64)
-        };
+        let node =
+            |at: usize| (0..OPS.len(), proptest::collection::vec(0..sources + at, 2), 0..3_i64);
         let nodes: Vec<_> = (0..nodes).map(node).collect();
         let all = sources + nodes.len();
         (
@@ -197,7 +198,8 @@ fn with_body(captured: usize, inner: &str, formals: usize) -> Graph {
     let mut graph = two([0, 1]).graph(&[0], "v");
     let capture = graph.inputs[captured];
     let output = graph.add("w", ValueType::default());
-    let attributes = [("body".to_owned(), Attribute::Graph(Box::new(Body::new(body, vec![capture]))))];
+    let attributes =
+        [("body".to_owned(), Attribute::Graph(Box::new(Body::new(body, vec![capture]))))];
     graph.nodes.push(Node {
         name: String::new(),
         domain: String::new(),
@@ -216,14 +218,19 @@ fn with_body(captured: usize, inner: &str, formals: usize) -> Graph {
 fn bodies_are_told_apart_by_what_they_capture() {
     let key = |graph: Graph| canonical(&graph).key;
     assert_eq!(key(with_body(0, "a", 1)), key(with_body(0, "b", 1)));
-    let keys = [with_body(0, "a", 1), with_body(1, "a", 1), with_body(0, "a", 0), with_body(0, "a", 2)].map(key);
+    let keys =
+        [with_body(0, "a", 1), with_body(1, "a", 1), with_body(0, "a", 0), with_body(0, "a", 2)]
+            .map(key);
     for (at, key) in keys.iter().enumerate() {
         assert!(!keys[..at].contains(key), "{at}");
     }
     let kept = canonical(&with_body(0, "a", 1)).graph;
     let node = kept.nodes.iter().find(|node| node.op == "Loop").unwrap();
     let body = node.body("body").unwrap();
-    assert_eq!(body.graph.nodes[0].inputs, [Some(body.graph.inputs[0]), Some(body.graph.inputs[1])]);
+    assert_eq!(
+        body.graph.nodes[0].inputs,
+        [Some(body.graph.inputs[0]), Some(body.graph.inputs[1])]
+    );
 }
 
 /// Constants are what they hold, and a body that captures one has it as its own.

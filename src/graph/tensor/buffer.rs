@@ -12,6 +12,8 @@
 //! - **One writer**: bytes are written through `&mut Buffer` alone, which nobody else can hold.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fs::File;
+use std::io;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -42,9 +44,10 @@ impl Buffer {
         Some(Buffer(Memory::Owned { start, length }))
     }
 
-    /// A mapped file. Nobody may change or shorten it.
-    pub(crate) fn mapped(map: Mmap) -> Self {
-        Buffer(Memory::Mapped(map))
+    /// A mapped file: one that only we can write, and do not once it has its name.
+    pub(crate) fn map(file: &File) -> io::Result<Self> {
+        // SAFETY: nobody changes or shortens the file while it is mapped.
+        Ok(Buffer(Memory::Mapped(unsafe { Mmap::map(file)? })))
     }
 
     /// All the bytes.
