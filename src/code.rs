@@ -12,6 +12,8 @@
 //!                  ├ patch     relocations and stubs
 //!                  ├ handle    who keeps loaded code alive
 //!                  └ exec      executable memory: the unsafe part
+//!
+//!   Engine::load_image ──► Image    a program that is mapped as a whole: `image`
 //! ```
 //!
 //! *Artifacts are shared by what they are; loaded code is not.* Every process, and every caller in a process,
@@ -32,6 +34,7 @@ mod error;
 mod exec;
 pub mod guard;
 mod handle;
+pub(crate) mod image;
 mod link;
 mod load;
 mod loaded;
@@ -43,6 +46,7 @@ pub mod target;
 pub use engine::{Engine, Options};
 pub use error::{CodeError, VerifierError};
 pub use handle::{Function, TrapInfo};
+pub use image::Image;
 pub use loaded::{Loaded, Unit};
 pub use module::CachingModule;
 pub use program::{Program, TEXT_NAMESPACE};

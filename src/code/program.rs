@@ -129,6 +129,16 @@ impl Program {
         number.map_or(&Meaning::Nothing, |number| &self.names.meanings[number as usize])
     }
 
+    /// The name that a reference in the function has in this program, if it has one.
+    pub(crate) fn name_of(&self, clif: &Clif, reference: u32) -> Option<&str> {
+        let user = user_name(clif, reference)?;
+        let number = match user.namespace {
+            TEXT_NAMESPACE => user.index,
+            _ => *self.externals.get(user)?,
+        };
+        Some(self.names.text(number))
+    }
+
     /// How CLIF writes a reference in the function.
     pub(crate) fn spell(&self, clif: &Clif, reference: u32) -> String {
         match user_name(clif, reference) {
@@ -224,7 +234,7 @@ impl Names {
         number
     }
 
-    /// The name with this number. For messages only: it is searched for.
+    /// The name with this number. It is searched for: for what is said or made, not for hits.
     fn text(&self, number: u32) -> &str {
         let found = self.numbers.iter().find(|(_, has)| **has == number);
         found.map_or("", |(name, _)| name)

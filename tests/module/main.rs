@@ -8,4 +8,5 @@ mod common;
 mod conformance;
 mod drop_in;
 mod groups;
+mod images;
 mod support;
