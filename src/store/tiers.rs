@@ -536,3 +536,6 @@ fn dated(mut draft: Draft, cost: Duration) -> Draft {
     }
     draft
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -116,3 +116,38 @@ fn reason(error: &io::Error) -> &'static str {
 pub(crate) fn memory_error(error: io::Error) -> CodeError {
     CodeError::Memory(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::build::build;
+    use super::*;
+    use crate::config::Config;
+    use crate::race::with_planted;
+    use crate::store::{Draft, Origin};
+
+    const ENVIRONMENT: Key = Key::from_bytes([7; 32]);
+
+    /// As under a security policy: the copy is the same, and the reason is told. Mutant seen: an error for the caller.
+    #[test]
+    fn an_image_that_may_not_be_mapped_is_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(Config::default().dir(dir.path().join("cache")));
+        let payload = || build(&ENVIRONMENT, &[], &[], b"group").unwrap();
+        let make = || Ok::<_, std::convert::Infallible>(Draft::new(payload()));
+        let key = store.key("test").finish();
+        let (loan, origin) = store.try_lend_with(&key, make).unwrap();
+        assert!(matches!((&loan, origin), (Loan::File(_), Origin::Made)));
+        let open = || open(&loan, &ENVIRONMENT, &store).unwrap().unwrap();
+        let bound = |opened: Opened| {
+            assert_eq!(opened.tables.group(), b"group");
+            opened.memory.bind(&[]).unwrap()
+        };
+        assert!(bound(open()).is_mapped());
+        assert!(!store.stats().reasons.contains_key("image-not-executable"));
+        let copied = with_planted(UNMAPPED, open);
+        assert!(!bound(copied).is_mapped());
+        assert_eq!(store.stats().reasons["image-not-executable"], 1);
+        assert!(super::open(&loan, &Key::from_bytes([8; 32]), &store).unwrap().is_none());
+        assert_eq!(super::payload(&loan).unwrap(), payload());
+    }
+}

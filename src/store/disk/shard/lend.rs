@@ -35,10 +35,10 @@ const HEAD: u64 = 16 << 10;
 const SETTLED_S: u64 = 2;
 
 /// A fault that tests plant.
-const TRUSTING: Fault = Fault("a mark holds whatever was done to its file");
+pub(crate) const TRUSTING: Fault = Fault("a mark holds whatever was done to its file");
 
 /// A fault that tests plant.
-const HASTY: Fault = Fault("a file is marked in the moment of its last change");
+pub(crate) const HASTY: Fault = Fault("a file is marked in the moment of its last change");
 
 /// A verified record's payload in a file.
 #[derive(Debug)]
