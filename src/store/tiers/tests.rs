@@ -48,7 +48,7 @@ fn is_verified(fs: &Faulty, tiers: &Tiers<Faulty>) -> bool {
 /// The file of the record.
 fn file(dir: &Path) -> PathBuf {
     let shard = dir.join("cache").join(SPACE).join("s/00");
-    let long = |path: &PathBuf| std::fs::read(path).unwrap().windows(8).any(|w| w == [1, 0, 0, 0, 2, 0, 0, 0]);
+    let long = |path: &PathBuf| path.metadata().unwrap().len() > 100_000;
     let mut files: Vec<_> = std::fs::read_dir(shard).unwrap().map(|e| e.unwrap().path()).collect();
     files.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("seg-") && long(path));
     assert_eq!(files.len(), 1, "{files:?}");
