@@ -188,7 +188,9 @@ fn median(samples: &mut [f64]) -> f64 {
 
 /// The medians of each column.
 fn medians(rows: &[Vec<f64>]) -> Vec<f64> {
-    (0..rows[0].len()).map(|n| median(&mut rows.iter().map(|row| row[n]).collect::<Vec<_>>())).collect()
+    (0..rows[0].len())
+        .map(|n| median(&mut rows.iter().map(|row| row[n]).collect::<Vec<_>>()))
+        .collect()
 }
 
 /// The code as it is mapped, for the process that does nothing but map it, and where in it a function begins that refers
@@ -257,7 +259,11 @@ fn calls(dir: &Path, image: &Image, name: &str) -> Vec<f64> {
 fn main() {
     if let (Ok(role), Some(dir)) = (std::env::var(ROLE), std::env::var_os(DIR)) {
         let dir = PathBuf::from(dir);
-        if role == "share" { share(&dir) } else { start(&role, &dir) }
+        if role == "share" {
+            share(&dir)
+        } else {
+            start(&role, &dir)
+        }
         return;
     }
     let temp = tempfile::tempdir().unwrap();
@@ -291,9 +297,8 @@ fn main() {
     }
     load(&large, LARGE.0, LARGE.1);
 
-    let compile = median(
-        &mut (0..7).map(|_| plain(&target, &clif).as_nanos() as f64).collect::<Vec<_>>(),
-    );
+    let compile =
+        median(&mut (0..7).map(|_| plain(&target, &clif).as_nanos() as f64).collect::<Vec<_>>());
     let (mut images, mut modules, mut bares) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..STARTS {
         images.push(run("image", dir));
@@ -308,7 +313,10 @@ fn main() {
     println!("  open the store, make the engine        {:>9.1}", us(images[0]));
     let line = |what: &str, ns: f64| {
         let (of_compile, of_bare) = (compile / ns, ns / bares[0]);
-        println!("  {what:<38} {:>9.1}  1/{of_compile:.0} of compiling, {of_bare:.1}x bare", us(ns));
+        println!(
+            "  {what:<38} {:>9.1}  1/{of_compile:.0} of compiling, {of_bare:.1}x bare",
+            us(ns)
+        );
     };
     line("image: look up, map, first call", images[2]);
     line("the same again, the shard being open", images[3]);
@@ -327,7 +335,9 @@ fn main() {
     for output in &mut outputs {
         output.read_line(&mut line).unwrap();
     }
-    println!("{PROCESSES} processes with one image, each of which has run all of it; KiB of its text in memory");
+    println!(
+        "{PROCESSES} processes with one image, each of which has run all of it; KiB of its text in memory"
+    );
     for (child, output) in all.iter_mut().zip(&mut outputs) {
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         line.clear();

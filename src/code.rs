@@ -35,6 +35,8 @@ mod exec;
 pub mod guard;
 mod handle;
 pub(crate) mod image;
+#[cfg(feature = "cli")]
+pub(crate) mod inspect;
 mod link;
 mod load;
 mod loaded;

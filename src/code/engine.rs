@@ -311,9 +311,8 @@ pub(crate) fn fetch(
     compiler: &mut Compiler<'_>,
 ) -> Result<Vec<Bytes>, CodeError> {
     let store = engine.store();
-    let fetched = store.try_get_many_with(keys, |i| {
-        engine.make(compiler, program, &program.functions[i])
-    });
+    let fetched =
+        store.try_get_many_with(keys, |i| engine.make(compiler, program, &program.functions[i]));
     let environment = engine.target().environment();
     fetched
         .into_iter()
@@ -330,7 +329,8 @@ pub(crate) fn fetch(
             if usable {
                 return Ok(Bytes::Kept(record));
             }
-            store.count_reason("unusable", format_args!("the artifact of {name} is compiled again"));
+            store
+                .count_reason("unusable", format_args!("the artifact of {name} is compiled again"));
             compiler.compile(name, clif).map(Bytes::Compiled)
         })
         .collect()

@@ -245,6 +245,19 @@ impl CachingModule {
     }
 }
 
+/// The compiled code that a payload is, of whichever environment.
+#[cfg(feature = "cli")]
+pub(super) fn compiled_code(payload: &[u8]) -> Option<cranelift_codegen::CompiledCode> {
+    let stencil = compiled::decode_any(payload)?;
+    compiled::finish(&cranelift_codegen::ir::Function::new(), stencil)
+}
+
+/// The keyed group that a payload is, of whichever environment: how many functions it has, and all of it for people.
+#[cfg(feature = "cli")]
+pub(super) fn group_listing(payload: &[u8]) -> Option<(usize, String)> {
+    group::listing(payload)
+}
+
 impl Module for CachingModule {
     fn isa(&self) -> &dyn TargetIsa {
         self.inner.isa()

@@ -17,8 +17,8 @@ use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 
 use super::error::CodeError;
-use target_lexicon::Architecture;
 use crate::key::{Key, KeyBuilder};
+use target_lexicon::Architecture;
 
 /// The version of what this layer writes: how functions are hashed and what artifacts look like.
 pub const FORMAT: u64 = 1;

@@ -23,7 +23,7 @@ use crate::config::{Config, Mode};
 use crate::key::Key;
 use crate::race::{Fault, planted};
 use crate::store::failpoint;
-use crate::store::{Draft, Origin, Published, PruneLimits, Record, Status, Store};
+use crate::store::{Draft, Origin, PruneLimits, Published, Record, Status, Store};
 use crate::sync;
 
 /// The environment variable that makes a process a worker.

@@ -176,9 +176,8 @@ fn names_without_a_meaning_are_errors() {
     let other = engine.store().key("test").finish();
     let error = engine.load_image(&other, symbols, bound).unwrap_err();
     assert!(error.to_string().contains("%host has an address of this process"), "{error}");
-    let error = engine
-        .load_image(&other, symbols, || Err(CodeError::NoFunction("x".into())))
-        .unwrap_err();
+    let error =
+        engine.load_image(&other, symbols, || Err(CodeError::NoFunction("x".into()))).unwrap_err();
     assert_eq!(error, CodeError::NoFunction("x".into()));
     // Nothing of that was kept.
     engine.load_image(&other, symbols, || Ok(plain(TEXT))).unwrap();

@@ -212,6 +212,11 @@ fn each_calls_its_own() {
                     )
                     .replace("fn0 =", "sig0 = (i64) -> i64 system_v fn0 =");
                     define_with(module, &text, false, |_| {})?;
+                    let text = format!(
+                        "function %where_{of}(i64) -> i64 system_v {{ fn0 = {near} %{of}(i64) -> i64 system_v
+                         block0(v0: i64): v1 = func_addr.i64 fn0 return v1 }}"
+                    );
+                    define_with(module, &text, false, |_| {})?;
                 }
                 Ok(())
             };
@@ -220,6 +225,9 @@ fn each_calls_its_own() {
             module.finalize_definitions().unwrap();
             let got = ["apply_halve", "apply_negate"].map(|name| call(&module, name, 40));
             assert_eq!(got, [10, 40], "{near} {apart} {round}");
+            // A function has one address, whoever asks.
+            let told = call(&module, "where_negate", 0);
+            assert_eq!(told, address(&module, "negate").addr() as i64);
             assert!(copied(&store).is_empty());
         }
     }
@@ -351,8 +359,7 @@ fn what_cannot_be_kept_is_built_each_time() {
             let user = cranelift_codegen::ir::UserExternalName::new(0, before.as_u32());
             let user = function.params.ensure_user_func_name(user);
             let callee = cranelift_codegen::ir::FuncRef::from_u32(0);
-            function.dfg.ext_funcs[callee].name =
-                cranelift_codegen::ir::ExternalName::User(user);
+            function.dfg.ext_funcs[callee].name = cranelift_codegen::ir::ExternalName::User(user);
             let mut context = module.make_context();
             context.func = function;
             module.define_function(id, &mut context)

@@ -71,15 +71,8 @@ pub(crate) fn build(
         let piece = &pieces[n];
         let (name, detail) = (tables.add(piece.name.as_bytes()), tables.add(&piece.detail));
         let offset = layout.offsets[n] as u32;
-        let entry = [
-            offset,
-            piece.code.len() as u32,
-            piece.number,
-            name.0,
-            name.1,
-            detail.0,
-            detail.1,
-        ];
+        let entry =
+            [offset, piece.code.len() as u32, piece.number, name.0, name.1, detail.0, detail.1];
         functions.extend(entry.iter().flat_map(|word| word.to_le_bytes()));
     }
     let symbols: Vec<_> = symbols.iter().map(|symbol| tables.add(symbol.as_bytes())).collect();

@@ -63,9 +63,7 @@ pub(crate) fn copy(payload: &[u8], environment: &Key) -> Result<Option<Opened>, 
     let tables = Tables::announced_length(payload)
         .ok()
         .and_then(|length| payload.get(..length))
-        .and_then(|bytes| {
-            Tables::decode(bytes.to_vec(), payload.len() as u64, environment).ok()
-        });
+        .and_then(|bytes| Tables::decode(bytes.to_vec(), payload.len() as u64, environment).ok());
     let Some(tables) = tables else { return Ok(None) };
     let text = &payload[tables.bytes().len()..];
     let memory = Unbound::copy(text, tables.slots().len()).map_err(memory_error)?;

@@ -119,9 +119,7 @@ impl Unbound {
             let slots = self.region.at(self.text);
             // SAFETY: there is room for that many words, at a page and so aligned, writable, ours alone by I1 and I2.
             unsafe {
-                slots
-                    .cast::<u64>()
-                    .copy_from_nonoverlapping(addresses.as_ptr(), addresses.len());
+                slots.cast::<u64>().copy_from_nonoverlapping(addresses.as_ptr(), addresses.len());
             }
             // SAFETY: these pages are ours by I1, and by I2 nobody writes to them any more.
             unsafe { mm::mprotect(slots, room, MprotectFlags::READ)? };

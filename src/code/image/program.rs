@@ -235,9 +235,8 @@ impl Engine {
         let base = memory.base();
         let address = |slot| match slot {
             Slot::Own(offset) => Ok(base + u64::from(offset)),
-            Slot::Libcall(libcall) => exec::libcall(libcall).ok_or_else(|| {
-                CodeError::MissingLibcall { function: THE_IMAGE.into(), libcall }
-            }),
+            Slot::Libcall(libcall) => exec::libcall(libcall)
+                .ok_or_else(|| CodeError::MissingLibcall { function: THE_IMAGE.into(), libcall }),
             Slot::Symbol(number) => {
                 let name = tables.symbol(number).unwrap_or_default();
                 let address = symbols(name).ok_or_else(|| CodeError::Undefined {
@@ -281,8 +280,9 @@ impl Engine {
                 let reference = match relocation.target {
                     RelocationTarget::Own(offset) => return Ok(Target::Piece(n, offset)),
                     RelocationTarget::Libcall(libcall) => return Ok(Target::Libcall(libcall)),
-                    RelocationTarget::Function(reference)
-                    | RelocationTarget::Symbol(reference) => reference,
+                    RelocationTarget::Function(reference) | RelocationTarget::Symbol(reference) => {
+                        reference
+                    }
                 };
                 let clif = &definition.clif;
                 match program.resolve(clif, reference) {

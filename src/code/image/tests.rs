@@ -52,11 +52,17 @@ fn what_is_built_reads_back() {
     assert_eq!((tables.find("alpha"), tables.find("zeta")), (Some(0), Some(1)));
     assert_eq!((tables.find(""), tables.find("beta"), tables.find("zz")), (None, None, None));
     let alpha = tables.function(0);
-    assert_eq!((alpha.offset, alpha.length, alpha.number, alpha.detail), (64, 16, 3, &b"alpha"[..]));
+    assert_eq!(
+        (alpha.offset, alpha.length, alpha.number, alpha.detail),
+        (64, 16, 3, &b"alpha"[..])
+    );
     let slots: Vec<_> = tables.slots().collect();
     let fma = Slot::Libcall(LibCall::FmaF64);
     assert_eq!(slots, [Slot::Symbol(1), Slot::Own(72), fma, Slot::Symbol(0)]);
-    assert_eq!((tables.symbol(0), tables.symbol(1), tables.symbol(2)), (Some("one"), Some("two"), None));
+    assert_eq!(
+        (tables.symbol(0), tables.symbol(1), tables.symbol(2)),
+        (Some("one"), Some("two"), None)
+    );
     assert_eq!(tables.trap(2).map(|code| code.as_raw().get()), Some(9));
     assert_eq!(tables.trap(66).map(|code| code.as_raw().get()), Some(9));
     assert_eq!(tables.trap(3), None);

@@ -263,8 +263,7 @@ impl CachingModule {
         if cached.as_ref() == Some(compiled) {
             return Ok(());
         }
-        let list = |code: &CompiledCode| match artifact::encode(code, &ctx.func, environment)
-        {
+        let list = |code: &CompiledCode| match artifact::encode(code, &ctx.func, environment) {
             Ok(bytes) => audit::listing(&bytes),
             Err(reason) => format!("{} bytes: {reason}\n", code.code_buffer().len()),
         };

@@ -227,6 +227,11 @@ impl Declaration {
 impl<'a> Group<'a> {
     /// The group that these bytes are, if every number in it makes sense.
     pub(super) fn decode(bytes: &'a [u8], environment: &Key) -> Option<Self> {
+        Self::decode_any(bytes).filter(|group| group.environment == *environment.as_bytes())
+    }
+
+    /// As [`decode`](Self::decode) of whichever environment.
+    fn decode_any(bytes: &'a [u8]) -> Option<Self> {
         let group: Group<'a> = postcard::from_bytes(bytes).ok()?;
         let count = group.declarations.len();
         let is = |number: u32, function: bool| {
@@ -261,7 +266,6 @@ impl<'a> Group<'a> {
                 && data.addresses.iter().all(ends)
         };
         let whole = group.format == FORMAT
-            && group.environment == *environment.as_bytes()
             && group.functions.iter().all(code)
             && group.data.iter().all(data);
         whole.then_some(group)
@@ -300,6 +304,13 @@ impl Group<'_> {
         }
         text
     }
+}
+
+/// A group for people to read, and of how many functions it is; none if the bytes are not one.
+#[cfg(feature = "cli")]
+pub(super) fn listing(payload: &[u8]) -> Option<(usize, String)> {
+    let group = Group::decode_any(payload)?;
+    Some((group.functions.len(), group.listing()))
 }
 
 /// A declaration of a module, as a group keeps it.

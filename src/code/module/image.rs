@@ -53,8 +53,8 @@ enum Address {
 
 impl Images {
     /// Unmaps all of them.
-    pub(super) fn free(self) {
-        drop(ManuallyDrop::into_inner(self.bound));
+    pub(super) fn free(mut self) {
+        drop(std::mem::take(&mut *self.bound));
     }
 }
 
@@ -161,7 +161,8 @@ impl CachingModule {
                 {
                     return Ok(origin);
                 }
-                store.count_reason("unusable", "an image does not fit what the module has declared");
+                store
+                    .count_reason("unusable", "an image does not fit what the module has declared");
                 let build = build.take().expect("nothing was made");
                 let built = self.build_image(build)?;
                 self.define_copy(built)?;
@@ -206,9 +207,7 @@ impl CachingModule {
                 .iter()
                 .map(|slot| match slot {
                     Address::Known(address) => *address,
-                    Address::Of(name) => {
-                        self.inner.get_address(name).expose_provenance() as u64
-                    }
+                    Address::Of(name) => self.inner.get_address(name).expose_provenance() as u64,
                 })
                 .collect();
             let bound = memory.bind(&addresses).map_err(load::memory_error).map_err(backend)?;

@@ -139,10 +139,7 @@ impl<F: MapFs> Shards<F> {
         self.held().ok_or(Unlent::Absent)?.of(key).lend(key, is_marked)
     }
 
-    fn put_by(
-        &self,
-        put: impl FnMut(&Open<F>) -> Result<Put, Unwritten>,
-    ) -> Result<Put, Failure> {
+    fn put_by(&self, put: impl FnMut(&Open<F>) -> Result<Put, Unwritten>) -> Result<Put, Failure> {
         const DOING: &str = "publishing a record";
         let failed_s = self.failed_s.load(Ordering::Relaxed);
         // A clock that was set back must not make the minute longer.

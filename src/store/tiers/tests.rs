@@ -50,7 +50,9 @@ fn file(dir: &Path) -> PathBuf {
     let shard = dir.join("cache").join(SPACE).join("s/00");
     let long = |path: &PathBuf| path.metadata().unwrap().len() > 100_000;
     let mut files: Vec<_> = std::fs::read_dir(shard).unwrap().map(|e| e.unwrap().path()).collect();
-    files.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("seg-") && long(path));
+    files.retain(|path| {
+        path.file_name().unwrap().to_str().unwrap().starts_with("seg-") && long(path)
+    });
     assert_eq!(files.len(), 1, "{files:?}");
     files.remove(0)
 }
@@ -64,7 +66,9 @@ fn a_file_is_verified_once_per_boot_while_it_stays_the_same() {
     assert!(matches!(loan, Loan::File(_)) && origin == Origin::Made);
     assert_eq!(tiers.memory.get_with(&key(1), |_| ()), None, "no copy of it is kept");
     // A change in this moment would leave the times as they are.
-    assert!(is_verified(&fs, &tiers) && lent(&tiers) == Some(payload()) && is_verified(&fs, &tiers));
+    assert!(
+        is_verified(&fs, &tiers) && lent(&tiers) == Some(payload()) && is_verified(&fs, &tiers)
+    );
     fs.pass(3);
     assert!(is_verified(&fs, &tiers), "it was not marked before");
     assert_eq!(lent(&tiers), Some(payload()));
@@ -97,7 +101,9 @@ fn a_file_is_verified_once_per_boot_while_it_stays_the_same() {
     for (n, change) in changes.into_iter().enumerate() {
         change();
         assert!(is_verified(&fs, &tiers), "{n}");
-        assert!(!with_planted(crate::store::disk::shard::lend::TRUSTING, || is_verified(&fs, &tiers)));
+        assert!(!with_planted(crate::store::disk::shard::lend::TRUSTING, || is_verified(
+            &fs, &tiers
+        )));
         fs.pass(10);
         assert_eq!(lent(&tiers), Some(payload()), "{n}");
         assert!(!is_verified(&fs, &tiers), "{n}");

@@ -112,15 +112,18 @@ impl<F: MapFs> Shard<F> {
         key: &Key,
         is_marked: &dyn Fn(&Mark) -> bool,
     ) -> Result<Lent<F::Handle>, Unlent> {
-        let read = |held: &Held<F>, candidate: &Candidate| {
-            match self.lend_at(held, candidate.location, key, is_marked) {
-                Ok(lent) => Reading::Whole(lent),
-                Err(Reason::Absent | Reason::Stale) => Reading::Gone,
-                Err(Reason::Key | Reason::Newer) => Reading::Other,
-                Err(reason) => {
-                    self.root.failed(reason, "lending a record");
-                    if reason.is_damage() { Reading::Damaged } else { Reading::Other }
-                }
+        let read = |held: &Held<F>, candidate: &Candidate| match self.lend_at(
+            held,
+            candidate.location,
+            key,
+            is_marked,
+        ) {
+            Ok(lent) => Reading::Whole(lent),
+            Err(Reason::Absent | Reason::Stale) => Reading::Gone,
+            Err(Reason::Key | Reason::Newer) => Reading::Other,
+            Err(reason) => {
+                self.root.failed(reason, "lending a record");
+                if reason.is_damage() { Reading::Damaged } else { Reading::Other }
             }
         };
         let found = find(self, artifact(key), Care::Quick, read).map_err(|_| Unlent::Absent)?;
