@@ -57,7 +57,7 @@ pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// In this process and in others, under other ids, into modules that have declared things before.
-/// Mutants seen: slots bound to the recorder's ids; the slots a page off; the function's own address in its slot.
+/// Mutants seen: slots bound to the recorder's ids; the slots a page off.
 #[test]
 fn an_image_that_is_found_is_mapped() {
     if let Some((dir, _)) = child() {
@@ -188,7 +188,7 @@ const CALLEES: &str = "
     function %negate(i64) -> i64 system_v { block0(v0: i64): v1 = ineg v0 return v1 }";
 
 /// Two functions of one body that call different functions, by near and by far calls, within an image and out of it:
-/// each calls its own. Mutants seen: slots shared by place; a stub for the first slot.
+/// each calls its own. Mutants seen: one slot for all; one stub for all; a function's own address in its slot.
 #[test]
 fn each_calls_its_own() {
     for (near, apart) in [("colocated", false), ("", false), ("", true), ("colocated", true)] {

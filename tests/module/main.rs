@@ -9,4 +9,5 @@ mod conformance;
 mod drop_in;
 mod groups;
 mod images;
+mod libcalls;
 mod support;

@@ -57,7 +57,8 @@ fn file(dir: &Path) -> PathBuf {
     files.remove(0)
 }
 
-/// Mutants seen: the two seconds left out; each part of a mark left out; the mark written before the verification.
+/// Mutants seen: the time of change left out of marks, inode and time of change, the boot or the place not compared; never
+/// verified; never marked; the checksum not compared; a copy kept in memory.
 #[test]
 fn a_file_is_verified_once_per_boot_while_it_stays_the_same() {
     let (fs, dir) = (Faulty::default(), quick_temp());
