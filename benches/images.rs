@@ -8,6 +8,7 @@
 //! cargo bench --bench images
 //! ```
 
+#[allow(dead_code, reason = "the other benches use the rest")]
 mod common;
 
 use std::hint::black_box;

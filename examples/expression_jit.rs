@@ -24,7 +24,6 @@ fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
     let source = arguments.next().unwrap_or_else(|| "x * x + 3 * pow(x - 1, 2)".into());
     let x: f64 = arguments.next().as_deref().unwrap_or("7").parse()?;
-
     let mut builder = JITBuilder::with_flags(&[("opt_level", "speed")], default_libcall_names())?;
     // By name, not by address: the address is another one in every process.
     builder.symbol("pow", pow as *const u8);
@@ -85,10 +84,11 @@ impl Parser<'_, '_> {
     }
 
     fn eat(&mut self, wanted: char) -> Result<(), Error> {
-        match self.peek() {
-            Some(c) if c == wanted => Ok(drop(self.text.next())),
-            other => Err(format!("expected {wanted:?}, not {other:?}").into()),
+        if self.peek() != Some(wanted) {
+            return Err(format!("expected {wanted:?}, not {:?}", self.peek()).into());
         }
+        self.text.next();
+        Ok(())
     }
 
     fn sum(&mut self) -> Result<Value, Error> {

@@ -110,6 +110,7 @@ pub(crate) struct Entry {
 }
 
 /// Where code lies.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind")]
 pub(crate) enum Memory {
     /// In memory of its own.
     Own(Executable),
