@@ -16,7 +16,7 @@ use cachelift::store::Store;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Value, types::F64};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITBuilder;
-use cranelift_module::{FuncId, Linkage, Module, ModuleError, default_libcall_names};
+use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -24,14 +24,12 @@ fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
     let source = arguments.next().unwrap_or_else(|| "x * x + 3 * pow(x - 1, 2)".into());
     let x: f64 = arguments.next().as_deref().unwrap_or("7").parse()?;
-    let tree = Parser::new(&source).all()?;
-
     let mut builder = JITBuilder::with_flags(&[("opt_level", "speed")], default_libcall_names())?;
     // By name, not by address: the address is another one in every process.
     builder.symbol("pow", pow as *const u8);
     let store = Store::open(Config::from_env()?);
     let mut module = CachingModule::new(builder, store.clone()); // <--
-    let id = compile(&mut module, &tree)?;
+    let id = compile(&mut module, &source)?;
     module.finalize_definitions()?;
 
     // SAFETY: `compile` makes functions of this signature, and the module lives.
@@ -47,15 +45,8 @@ extern "C" fn pow(x: f64, y: f64) -> f64 {
     x.powf(y)
 }
 
-enum Tree {
-    X,
-    Number(f64),
-    Binary(char, Box<[Tree; 2]>),
-    Pow(Box<[Tree; 2]>),
-}
-
-/// A function of one number that computes the tree.
-fn compile(module: &mut CachingModule, tree: &Tree) -> Result<FuncId, ModuleError> {
+/// A function of one number that computes the expression.
+fn compile(module: &mut CachingModule, source: &str) -> Result<FuncId, Error> {
     let mut ctx = module.make_context();
     ctx.func.signature.params.push(AbiParam::new(F64));
     ctx.func.signature.returns.push(AbiParam::new(F64));
@@ -67,119 +58,93 @@ fn compile(module: &mut CachingModule, tree: &Tree) -> Result<FuncId, ModuleErro
     b.switch_to_block(block);
     b.seal_block(block);
     let x = b.block_params(block)[0];
-    let result = emit(module, &mut b, tree, x)?;
+    let mut parser = Parser { text: source.chars().peekable(), module, b: &mut b, x };
+    let result = parser.sum()?;
+    if let Some(c) = parser.peek() {
+        return Err(format!("unexpected {c:?}").into());
+    }
     b.ins().return_(&[result]);
     b.finalize(module.target_config());
     module.define_function(id, &mut ctx)?;
     Ok(id)
 }
 
-fn emit(
-    module: &mut CachingModule,
-    b: &mut FunctionBuilder<'_>,
-    tree: &Tree,
+/// Reads an expression, and emits it as it goes.
+struct Parser<'a, 'f> {
+    text: Peekable<Chars<'a>>,
+    module: &'a mut CachingModule,
+    b: &'a mut FunctionBuilder<'f>,
     x: Value,
-) -> Result<Value, ModuleError> {
-    Ok(match tree {
-        Tree::X => x,
-        Tree::Number(number) => b.ins().f64const(*number),
-        Tree::Binary(operator, operands) => {
-            let left = emit(module, b, &operands[0], x)?;
-            let right = emit(module, b, &operands[1], x)?;
-            match operator {
-                '+' => b.ins().fadd(left, right),
-                '-' => b.ins().fsub(left, right),
-                '*' => b.ins().fmul(left, right),
-                _ => b.ins().fdiv(left, right),
-            }
-        }
-        Tree::Pow(operands) => {
-            let base = emit(module, b, &operands[0], x)?;
-            let exponent = emit(module, b, &operands[1], x)?;
-            let mut signature = module.make_signature();
-            signature.params.extend([AbiParam::new(F64); 2]);
-            signature.returns.push(AbiParam::new(F64));
-            let pow = module.declare_function("pow", Linkage::Import, &signature)?;
-            let pow = module.declare_func_in_func(pow, b.func);
-            let call = b.ins().call(pow, &[base, exponent]);
-            b.inst_results(call)[0]
-        }
-    })
 }
 
-struct Parser<'a>(Peekable<Chars<'a>>);
-
-impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Self {
-        Parser(text.chars().peekable())
-    }
-
-    fn all(mut self) -> Result<Tree, String> {
-        let tree = self.sum()?;
-        self.peek().map_or(Ok(tree), |c| Err(format!("unexpected {c:?}")))
-    }
-
+impl Parser<'_, '_> {
     fn peek(&mut self) -> Option<char> {
-        while self.0.next_if(|c| c.is_whitespace()).is_some() {}
-        self.0.peek().copied()
+        while self.text.next_if(|c| c.is_whitespace()).is_some() {}
+        self.text.peek().copied()
     }
 
-    fn eat(&mut self, wanted: char) -> Result<(), String> {
-        match self.peek() {
-            Some(c) if c == wanted => {
-                self.0.next();
-                Ok(())
-            }
-            other => Err(format!("expected {wanted:?}, not {other:?}")),
+    fn eat(&mut self, wanted: char) -> Result<(), Error> {
+        if self.peek() != Some(wanted) {
+            return Err(format!("expected {wanted:?}, not {:?}", self.peek()).into());
         }
+        self.text.next();
+        Ok(())
     }
 
-    fn sum(&mut self) -> Result<Tree, String> {
-        self.chain("+-", Self::product)
-    }
-
-    fn product(&mut self) -> Result<Tree, String> {
-        self.chain("*/", Self::atom)
-    }
-
-    fn chain(
-        &mut self,
-        operators: &str,
-        operand: fn(&mut Self) -> Result<Tree, String>,
-    ) -> Result<Tree, String> {
-        let mut tree = operand(self)?;
-        while let Some(operator) = self.peek().filter(|c| operators.contains(*c)) {
-            self.0.next();
-            tree = Tree::Binary(operator, Box::new([tree, operand(self)?]));
+    fn sum(&mut self) -> Result<Value, Error> {
+        let mut left = self.product()?;
+        while let Some(operator) = self.peek().filter(|c| "+-".contains(*c)) {
+            self.text.next();
+            let right = self.product()?;
+            left = match operator {
+                '+' => self.b.ins().fadd(left, right),
+                _ => self.b.ins().fsub(left, right),
+            };
         }
-        Ok(tree)
+        Ok(left)
     }
 
-    fn atom(&mut self) -> Result<Tree, String> {
+    fn product(&mut self) -> Result<Value, Error> {
+        let mut left = self.atom()?;
+        while let Some(operator) = self.peek().filter(|c| "*/".contains(*c)) {
+            self.text.next();
+            let right = self.atom()?;
+            left = match operator {
+                '*' => self.b.ins().fmul(left, right),
+                _ => self.b.ins().fdiv(left, right),
+            };
+        }
+        Ok(left)
+    }
+
+    fn atom(&mut self) -> Result<Value, Error> {
         match self.peek() {
             Some('(') => {
-                self.0.next();
-                let tree = self.sum()?;
-                self.eat(')').map(|()| tree)
+                self.eat('(')?;
+                let inner = self.sum()?;
+                self.eat(')').map(|()| inner)
             }
-            Some('x') => {
-                self.0.next();
-                Ok(Tree::X)
-            }
+            Some('x') => self.eat('x').map(|()| self.x),
             Some('p') => {
                 "pow(".chars().try_for_each(|c| self.eat(c))?;
                 let base = self.sum()?;
                 self.eat(',')?;
                 let exponent = self.sum()?;
-                self.eat(')').map(|()| Tree::Pow(Box::new([base, exponent])))
+                self.eat(')')?;
+                let mut signature = self.module.make_signature();
+                signature.params.extend([AbiParam::new(F64); 2]);
+                signature.returns.push(AbiParam::new(F64));
+                let pow = self.module.declare_function("pow", Linkage::Import, &signature)?;
+                let pow = self.module.declare_func_in_func(pow, self.b.func);
+                let call = self.b.ins().call(pow, &[base, exponent]);
+                Ok(self.b.inst_results(call)[0])
             }
             Some(c) if c.is_ascii_digit() => {
-                let digits: String =
-                    std::iter::from_fn(|| self.0.next_if(|c| c.is_ascii_digit() || *c == '.'))
-                        .collect();
-                digits.parse().map(Tree::Number).map_err(|_| format!("{digits} is no number"))
+                let digit = |c: &char| c.is_ascii_digit() || *c == '.';
+                let digits: String = std::iter::from_fn(|| self.text.next_if(digit)).collect();
+                Ok(self.b.ins().f64const(digits.parse::<f64>()?))
             }
-            other => Err(format!("expected a number, x, pow or (, not {other:?}")),
+            other => Err(format!("expected a number, x, pow or (, not {other:?}").into()),
         }
     }
 }

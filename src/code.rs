@@ -13,8 +13,9 @@
 //!                  ├ handle    who keeps loaded code alive
 //!                  └ exec      executable memory: the unsafe part
 //!
-//!   JITModule ──► CachingModule          module.rs: the same, behind Cranelift's own interface
-//!   Wasmtime  ──► WasmtimeCache          wasmtime.rs: what Wasmtime compiles, kept in the store
+//!   Engine::load_image ──► Image         image: a program that is mapped as a whole
+//!   JITModule ──► CachingModule          module: the same, behind Cranelift's own interface
+//!   Wasmtime  ──► WasmtimeCache          wasmtime: what Wasmtime compiles, kept in the store
 //! ```
 //!
 //! *Artifacts are shared by what they are; loaded code is not.* Every process, and every caller in a process,
@@ -35,6 +36,9 @@ mod error;
 mod exec;
 pub mod guard;
 mod handle;
+pub(crate) mod image;
+#[cfg(feature = "cli")]
+pub(crate) mod inspect;
 mod link;
 mod load;
 mod loaded;
@@ -48,6 +52,7 @@ mod wasmtime;
 pub use engine::{Engine, Options};
 pub use error::{CodeError, VerifierError};
 pub use handle::{Function, TrapInfo};
+pub use image::Image;
 pub use loaded::{Loaded, Unit};
 pub use module::CachingModule;
 pub use program::{Naming, Program, Recipe, TEXT_NAMESPACE};

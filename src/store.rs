@@ -40,6 +40,8 @@ pub use record::{Draft, Origin, Published, Record};
 pub use status::{Inspection, PruneLimits, Status};
 
 use disk::fs::real::RealFs;
+pub(crate) use disk::shard::lend::{Lent, PAGE};
+pub(crate) use tiers::Loan;
 use tiers::Tiers;
 
 /// A handle to the cache. Clones share everything.
@@ -141,6 +143,17 @@ impl Store {
         make: impl FnMut(usize) -> Result<Draft, E>,
     ) -> Vec<Result<(Record, Origin), E>> {
         self.0.try_get_many_with(keys, make)
+    }
+
+    /// As [`try_get_with`](Self::try_get_with) for what is to be mapped. The payload begins at a page of a file of its
+    /// own, is verified whole once per boot, and stays as it is for as long as the file is open or mapped.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code, reason = "for the code layer"))]
+    pub(crate) fn try_lend_with<E>(
+        &self,
+        key: &Key,
+        make: impl FnOnce() -> Result<Draft, E>,
+    ) -> Result<(Loan<std::fs::File>, Origin), E> {
+        self.0.try_lend_with(key, make)
     }
 
     /// The note of `key`: a small entry that is replaced as a whole, so that a reader sees the old or the new

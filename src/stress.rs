@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `worker` | what a process does with the store |
 //! | `payload` | what is cached, and whether it is right |
+//! | `image` | programs that are mapped and run, and whether they are right |
 //! | `history` | what a thread saw |
 //! | `board` | where every thread is, what it does, and where it shall die |
 //! | `process` | what the kernel tells of one that does not answer |
@@ -28,6 +29,8 @@ mod board;
 mod chaos;
 mod check;
 mod history;
+#[cfg(feature = "jit")]
+mod image;
 mod payload;
 mod process;
 mod report;
@@ -75,6 +78,10 @@ struct Options {
     /// Put damaged copies in the place of files
     #[arg(long)]
     corrupt: bool,
+    /// Map programs as images too, and run them while others clear, prune, evict and damage
+    #[cfg(feature = "jit")]
+    #[arg(long)]
+    images: bool,
     /// What the tool's random numbers begin with
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -95,6 +102,15 @@ enum Format {
     Text,
     /// For programs; its `version` changes when its meaning does
     Json,
+}
+
+impl Options {
+    fn images(&self) -> bool {
+        #[cfg(feature = "jit")]
+        return self.images;
+        #[cfg(not(feature = "jit"))]
+        false
+    }
 }
 
 fn size(text: &str) -> Result<u64, String> {

@@ -142,6 +142,12 @@ impl Condvar {
     }
 }
 
+/// A number that nobody else in this process gets.
+pub(crate) fn unique() -> u64 {
+    static NEXT: MappedU64 = MappedU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// The monotonic clock of this process.
 pub(crate) fn now() -> Instant {
     #[cfg(all(test, not(loom)))]

@@ -47,6 +47,25 @@ fn what_works_breaks_nothing() {
     }
 }
 
+/// Images run on while others clear, prune, evict and damage what they were mapped from, and die.
+#[cfg(feature = "jit")]
+#[test]
+fn images_run_whatever_happens_to_the_cache() {
+    for arguments in ["--kill --stop", "--corrupt --kill", "--keys 20 --corrupt --stop"] {
+        let arguments = format!("--seconds 6 --images {arguments}");
+        let (_, summary) = run("", &arguments, 1);
+        let broken = &summary["broken"];
+        assert_eq!(*broken, serde_json::json!({}), "{arguments}: {}", summary["violations"]);
+        assert!(summary["latency_us"]["image"]["count"].as_u64().unwrap() > 20);
+    }
+}
+
+#[cfg(feature = "jit")]
+#[test]
+fn an_image_of_another_key_is_found() {
+    finds("an image is of another key", &["I1", "I10"], "--seconds 4 --images");
+}
+
 #[test]
 fn another_keys_record_is_found() {
     let fault = "records in memory are told apart by six bits of their keys";

@@ -6,8 +6,7 @@ use clap::Args;
 
 use super::exit::Exit;
 use super::output::{HEAD, Output, micros, styled};
-use crate::code::artifact::Artifact;
-use crate::code::disassembly::disassembly;
+use crate::code::inspect::anatomy;
 use crate::config::Config;
 use crate::key::Key;
 use crate::store::{Inspection, Kind, Store};
@@ -93,27 +92,16 @@ fn show(key: &Key, inspection: &Inspection) -> String {
     row("made", &format_args!("{}, in {}", date(meta.created_s), micros(meta.cost_us)));
     let (payload, whole) = (record.payload().len(), inspection.record_bytes);
     row("payload", &format_args!("{payload} bytes of a record of {whole}"));
-    let artifact = Artifact::decode_any(record.payload());
-    match &artifact {
+    let anatomy = anatomy(record.payload());
+    match &anatomy {
         Err(error) => row("artifact", error),
-        Ok(artifact) => {
-            row(
-                "code",
-                &format_args!("{} bytes, aligned to {}", artifact.code.len(), artifact.align),
-            );
-            row("relocs", &artifact.relocations().count());
-            row("traps", &artifact.traps().count());
-            row("calls", &artifact.call_sites().count());
-            if let Some(size) = artifact.frame_size {
-                row("frame", &format_args!("{size} bytes"));
-            }
-        }
+        Ok(anatomy) => anatomy.rows.iter().for_each(|(name, what)| row(name, what)),
     }
     for part in &meta.parts {
         row("part", &format_args!("{} ({}) = {}", part.name, part.kind, part.preview));
     }
-    if let Ok(artifact) = &artifact {
-        let _ = write!(text, "\n{}\n{}", styled(HEAD, "machine code"), disassembly(artifact));
+    if let Ok(anatomy) = &anatomy {
+        let _ = write!(text, "\n{}\n{}", styled(HEAD, "machine code"), anatomy.listing);
     }
     if let Some(source) = &meta.source {
         let _ = write!(text, "\n{}\n{source}", styled(HEAD, "CLIF"));
@@ -139,7 +127,7 @@ fn date(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::{Engine, Options, Program, Target};
+    use crate::code::{CachingModule, Engine, Options, Program, Target};
 
     #[test]
     fn dates_are_those_of_the_calendar() {
@@ -175,5 +163,41 @@ mod tests {
         has("idiv");
         has("part       environment.cranelift (str) = 0.135");
         has("v2 = sdiv v0, v1");
+    }
+
+    /// What modules keep, each thing in its own way. Mutant seen: what Cranelift says of a function not looked for.
+    #[test]
+    fn what_modules_keep_is_shown() {
+        use cranelift_module::{Linkage, Module, default_libcall_names};
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(Config::default().dir(dir.path().join("cache")));
+        let build = |module: &mut CachingModule| {
+            let text =
+                "function %f(i64) -> i64 system_v { block0(v0: i64): v1 = imul v0, v0 return v1 }";
+            let mut context = module.make_context();
+            context.func = cranelift_reader::parse_functions(text).unwrap().remove(0);
+            let id = module.declare_function("f", Linkage::Export, &context.func.signature)?;
+            module.define_function(id, &mut context)
+        };
+        let key = store.key("test").finish();
+        for way in 0..2 {
+            let builder = cranelift_jit::JITBuilder::new(default_libcall_names()).unwrap();
+            let mut module = CachingModule::new(builder, store.clone());
+            match way {
+                0 => module.with_key(&key, build).unwrap(),
+                _ => module.with_image(&key, build).unwrap(),
+            };
+        }
+        let mut kinds = Vec::new();
+        for entry in store.entries() {
+            let shown = show(&entry.key, &store.inspect(&entry.key).unwrap());
+            let shown = anstream::adapter::strip_str(&shown).to_string();
+            let kept = shown.lines().find_map(|line| line.strip_prefix("kept"));
+            kinds.push(kept.unwrap_or("nothing").trim().to_owned());
+            assert!(shown.contains("imul"), "{shown}");
+        }
+        kinds.sort();
+        let compiled = "all that Cranelift says of it";
+        assert_eq!(kinds, ["a keyed group", compiled, compiled, "an image, to be mapped"]);
     }
 }

@@ -86,7 +86,7 @@ impl RelocationKind {
             .find(|kind| *kind as u8 == byte)
     }
 
-    fn from_reloc(reloc: Reloc) -> Option<Self> {
+    pub(crate) fn from_reloc(reloc: Reloc) -> Option<Self> {
         Some(match reloc {
             Reloc::Abs4 => RelocationKind::Abs4,
             Reloc::Abs8 => RelocationKind::Abs8,
@@ -494,8 +494,13 @@ const LIBCALLS: &[(LibCall, u32)] = &[
     (LibCall::X86Pshufb, 16),
 ];
 
-fn libcall_number(libcall: LibCall) -> Option<u32> {
+pub(crate) fn libcall_number(libcall: LibCall) -> Option<u32> {
     LIBCALLS.iter().find(|(known, _)| *known == libcall).map(|(_, number)| *number)
+}
+
+/// The library routine of this number.
+pub(crate) fn libcall_of(number: u32) -> Option<LibCall> {
+    LIBCALLS.iter().find(|(_, known)| *known == number).map(|(libcall, _)| *libcall)
 }
 
 fn write_relocation(out: &mut Vec<u8>, relocation: &Relocation) {
@@ -518,7 +523,7 @@ fn read_relocation(bytes: &[u8]) -> Option<Relocation> {
     let target = match bytes[5] {
         1 => RelocationTarget::Function(number),
         2 => RelocationTarget::Symbol(number),
-        3 => RelocationTarget::Libcall(LIBCALLS.iter().find(|(_, known)| *known == number)?.0),
+        3 => RelocationTarget::Libcall(libcall_of(number)?),
         4 => RelocationTarget::Own(number),
         _ => return None,
     };

@@ -206,6 +206,21 @@ impl Engine {
         programs.into_iter().zip(trampolines).enumerate().map(link).collect()
     }
 
+    /// What the keys of functions are computed in.
+    pub(crate) fn context(&self) -> &Key {
+        &self.0.context
+    }
+
+    pub(crate) fn handles(&self) -> &Arc<Handles> {
+        &self.0.handles
+    }
+
+    /// An engine on the same store for the same target, whose code is independent of where it lies.
+    pub(crate) fn position_independent(&self) -> Result<Engine, CodeError> {
+        let target = self.target().position_independent()?;
+        Ok(Self::with_options(self.store().clone(), target, self.0.options))
+    }
+
     /// The trap that the instruction at this address raises, if the address is in live code and traps:
     /// what a signal handler asks to tell a trap from a fault.
     pub fn find_trap(&self, address: usize) -> Option<TrapInfo> {
@@ -335,6 +350,60 @@ impl fmt::Debug for Engine {
 
 fn missing(name: &str, key: &Key) -> CodeError {
     CodeError::Missing { function: name.into(), key: *key }
+}
+
+/// The artifact of each of a program's functions, which have these keys: from the store or through a compile.
+pub(crate) fn fetch(
+    engine: &Engine,
+    program: &Program,
+    keys: &[Key],
+    compiler: &mut Compiler<'_>,
+) -> Result<Vec<Bytes>, CodeError> {
+    let store = engine.store();
+    let fetched =
+        store.try_get_many_with(keys, |i| engine.make(compiler, program, &program.functions[i]));
+    let environment = engine.target().environment();
+    fetched
+        .into_iter()
+        .zip(&program.functions)
+        .map(|(result, definition)| {
+            let Definition { name, clif, .. } = definition;
+            let (record, origin) = result?;
+            if store.config().audit && origin != Origin::Made && definition.can_be_made() {
+                store.count_audited();
+                audit::compare(name, record.payload(), &compiler.compile(definition)?)?;
+            }
+            let references = clif.params.user_named_funcs().len();
+            let usable = Artifact::decode(record.payload(), environment)
+                .is_ok_and(|artifact| artifact.references as usize <= references);
+            if usable {
+                return Ok(Bytes::Kept(record));
+            }
+            store
+                .count_reason("unusable", format_args!("the artifact of {name} is compiled again"));
+            if let Identity::Known(key) = &definition.identity {
+                return Err(missing(name, key));
+            }
+            compiler.compile(definition).map(Bytes::Compiled)
+        })
+        .collect()
+}
+
+/// An artifact's bytes.
+pub(crate) enum Bytes {
+    Kept(Record),
+    Compiled(Vec<u8>),
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Kept(record) => record.payload(),
+            Bytes::Compiled(bytes) => bytes,
+        }
+    }
 }
 
 /// What the keys of functions are computed in, of this store and environment.

@@ -17,6 +17,7 @@ use cranelift_codegen::ir::{Signature, TrapCode};
 
 use super::artifact::find_trap;
 use super::exec::Executable;
+use super::image::program::LoadedImage;
 use crate::key::{Key, KeyMap};
 use crate::sync::fork::OwnMutex;
 use crate::sync::{Arc, Weak};
@@ -51,6 +52,11 @@ impl Function {
         &self.entry().link_key
     }
 
+    /// The function of a batch that has one function, of an image.
+    pub(crate) fn of_image(batch: Batch) -> Self {
+        Function { batch: Arc::new(batch), index: 0 }
+    }
+
     /// Leaves one handle per batch: as many as it takes to keep all of them alive.
     pub(crate) fn one_per_batch(functions: &mut Vec<Function>) {
         let batch = |function: &mut Function| Arc::as_ptr(&function.batch);
@@ -66,7 +72,8 @@ impl Function {
 /// Two handles are equal if they are on the same piece of loaded code.
 impl PartialEq for Function {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.batch, &other.batch) && self.index == other.index
+        // While both live no other code is there.
+        self.address() == other.address()
     }
 }
 
@@ -102,9 +109,43 @@ pub(crate) struct Entry {
     pub(crate) traps: Box<[u8]>,
 }
 
+/// Where code lies.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind")]
+pub(crate) enum Memory {
+    /// In memory of its own.
+    Own(Executable),
+    /// In an image, which others share.
+    Image(Arc<LoadedImage>),
+}
+
+impl Memory {
+    /// The address of the first byte.
+    fn base(&self) -> u64 {
+        match self {
+            Memory::Own(memory) => memory.base(),
+            Memory::Image(image) => image.memory().base(),
+        }
+    }
+
+    /// How many bytes of code there are.
+    fn length(&self) -> usize {
+        match self {
+            Memory::Own(memory) => memory.length(),
+            Memory::Image(image) => image.memory().length(),
+        }
+    }
+
+    fn pointer(&self, offset: u32) -> *const u8 {
+        match self {
+            Memory::Own(memory) => memory.pointer(offset),
+            Memory::Image(image) => image.memory().pointer(offset),
+        }
+    }
+}
+
 /// Code that was loaded, and will be freed, together.
 pub(crate) struct Batch {
-    pub(crate) memory: Executable,
+    pub(crate) memory: Memory,
     /// In the order of their offsets.
     pub(crate) entries: Box<[Entry]>,
     /// Functions of other batches that this one's code calls.
@@ -125,7 +166,9 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        self.handles.forget(self);
+        if let Memory::Own(_) = self.memory {
+            self.handles.forget(self);
+        }
         // A chain of batches that keep each other may be longer than the stack: no recursion.
         let mut released = std::mem::take(&mut self.keeps);
         while let Some(function) = released.pop() {
@@ -154,6 +197,8 @@ struct Tables {
     functions: KeyMap<(Weak<Batch>, usize)>,
     /// The first and the last address of each batch.
     batches: BTreeMap<u64, (u64, Weak<Batch>)>,
+    /// The same of each image.
+    images: BTreeMap<u64, (u64, Weak<LoadedImage>)>,
 }
 
 // A handle that is dropped under the lock could be its batch's last, whose drop takes the lock again: so
@@ -196,18 +241,41 @@ impl Handles {
         functions
     }
 
+    /// Adds an image.
+    pub(crate) fn add_image(&self, image: &Arc<LoadedImage>) {
+        let start = image.memory().base();
+        let end = start + image.memory().length() as u64 - 1;
+        if let Some(mut tables) = self.0.lock() {
+            tables.images.insert(start, (end, Arc::downgrade(image)));
+        }
+    }
+
+    /// An image is about to be unmapped.
+    pub(crate) fn forget_image(&self, image: &LoadedImage) {
+        if let Some(mut tables) = self.0.lock() {
+            tables.images.remove(&image.memory().base());
+        }
+    }
+
     /// The trap that the instruction at this address raises, if it is one of live code that traps.
     pub(crate) fn find_trap(&self, address: u64) -> Option<TrapInfo> {
         let tables = self.0.lock()?;
+        if let Some((&start, (end, image))) = tables.images.range(..=address).next_back()
+            && address <= *end
+        {
+            let image = image.upgrade();
+            drop(tables);
+            return image?.find_trap(address - start);
+        }
         let (&start, (end, batch)) = tables.batches.range(..=address).next_back()?;
         let batch = if address <= *end { batch.upgrade() } else { None };
         drop(tables);
         batch?.find_trap(address - start)
     }
 
-    /// How many batches are loaded.
+    /// How many batches and images are loaded.
     pub(crate) fn batches(&self) -> usize {
-        self.0.lock().map_or(0, |tables| tables.batches.len())
+        self.0.lock().map_or(0, |tables| tables.batches.len() + tables.images.len())
     }
 
     /// Locks the tables as a thread of another process has done that was forked.

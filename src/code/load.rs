@@ -13,7 +13,7 @@ use std::ops::Range;
 use super::artifact::{Artifact, Relocation, RelocationTarget};
 use super::error::CodeError;
 use super::exec::{self, Executable, Writable};
-use super::handle::{Batch, Entry, Function, Handles};
+use super::handle::{Batch, Entry, Function, Handles, Memory};
 use super::link::{Binding, Unit, link_keys};
 use super::patch::{self, Need, PADDING, STUB};
 use super::program::{Meaning, Program};
@@ -58,7 +58,7 @@ pub(crate) fn load(
         let linker =
             Linker { program, artifacts, bindings: &bindings, slots: &slots, loads: &loads };
         let layout = linker.lay_out(align)?;
-        let memory = linker.fill(&layout)?;
+        let memory = Memory::Own(linker.fill(&layout)?);
         let keeps = linker.keeps();
         let entry = |(&i, &offset): (&usize, &usize)| {
             let definition = &mut program.functions[i];

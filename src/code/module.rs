@@ -18,13 +18,14 @@ mod compiled;
 mod define;
 mod group;
 mod host;
+mod image;
 
 use std::fmt;
 
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Signature;
-use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{
     DataDescription, DataId, FuncId, FuncOrDataId, Linkage, Module, ModuleDeclarations,
@@ -35,8 +36,10 @@ use super::compile::Stream;
 use super::target;
 use crate::key::Key;
 use crate::store::Store;
+use crate::sync::Arc;
 use compiled::Handover;
 use group::Recording;
+use image::Images;
 
 /// What a module keeps of the functions it compiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,14 +108,40 @@ pub struct CachingModule {
     inner: JITModule,
     store: Store,
     keep: Keep,
-    environment: Key,
-    /// What every function's key is computed in: domain, namespace, salt and environment.
-    context: Key,
+    /// For the functions of the `JITModule`.
+    own: Arc<Settings>,
+    /// For those of images, if there was one to be made.
+    independent: Option<Arc<Settings>>,
     stream: Stream,
     relocs: Vec<ModuleReloc>,
     handover: Handover,
     /// What is declared and defined, while a keyed group is built.
     recording: Option<Recording>,
+    images: Images,
+}
+
+/// For whom functions are compiled, and what their keys are computed in.
+struct Settings {
+    /// None for that of the `JITModule`.
+    isa: Option<OwnedTargetIsa>,
+    environment: Key,
+    /// Domain, namespace, salt and environment.
+    context: Key,
+}
+
+impl Settings {
+    fn new(store: &Store, keep: Keep, isa: &dyn TargetIsa) -> Self {
+        let environment = target::environment(isa);
+        let context = match keep {
+            Keep::CodeOnly => super::engine::function_context(store, &environment),
+            Keep::CompiledCode => compiled::context(store, &environment, isa),
+        };
+        Settings { isa: None, environment, context }
+    }
+
+    fn isa<'a>(&'a self, inner: &'a JITModule) -> &'a dyn TargetIsa {
+        self.isa.as_deref().unwrap_or_else(|| inner.isa())
+    }
 }
 
 impl CachingModule {
@@ -138,21 +167,18 @@ impl CachingModule {
 
     fn keeping(builder: JITBuilder, store: Store, keep: Keep) -> Self {
         let inner = JITModule::new(builder);
-        let environment = target::environment(inner.isa());
-        let context = match keep {
-            Keep::CodeOnly => super::engine::function_context(&store, &environment),
-            Keep::CompiledCode => compiled::context(&store, &environment, inner.isa()),
-        };
+        let own = Arc::new(Settings::new(&store, keep, inner.isa()));
         CachingModule {
             inner,
             store,
             keep,
-            environment,
-            context,
+            own,
+            independent: None,
             stream: Stream::default(),
             relocs: Vec::new(),
             handover: Handover::default(),
             recording: None,
+            images: Images::default(),
         }
     }
 
@@ -176,7 +202,8 @@ impl CachingModule {
     ///
     /// If a symbol cannot be resolved, or is too far away for a near reference to reach.
     pub fn finalize_definitions(&mut self) -> ModuleResult<()> {
-        self.inner.finalize_definitions()
+        self.inner.finalize_definitions()?;
+        self.bind_images()
     }
 
     /// As `JITModule::get_finalized_function`: the address of a finalized function.
@@ -212,9 +239,23 @@ impl CachingModule {
     ///
     /// None of the module's functions may be running, and none of its functions and data may be used afterwards.
     pub unsafe fn free_memory(self) {
+        self.images.free();
         // SAFETY: as the caller promises; only this module's memory is freed.
         unsafe { self.inner.free_memory() }
     }
+}
+
+/// The compiled code that a payload is, of whichever environment.
+#[cfg(feature = "cli")]
+pub(super) fn compiled_code(payload: &[u8]) -> Option<cranelift_codegen::CompiledCode> {
+    let stencil = compiled::decode_any(payload)?;
+    compiled::finish(&cranelift_codegen::ir::Function::new(), stencil)
+}
+
+/// The keyed group that a payload is, of whichever environment: how many functions it has, and all of it for people.
+#[cfg(feature = "cli")]
+pub(super) fn group_listing(payload: &[u8]) -> Option<(usize, String)> {
+    group::listing(payload)
 }
 
 impl Module for CachingModule {

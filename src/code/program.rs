@@ -317,6 +317,16 @@ impl Program {
         number.map_or(&Meaning::Nothing, |number| &self.names.meanings[number as usize])
     }
 
+    /// The name that a reference in the function has in this program, if it has one.
+    pub(crate) fn name_of(&self, clif: &Clif, reference: u32) -> Option<&str> {
+        let user = user_name(clif, reference)?;
+        let number = match user.namespace {
+            TEXT_NAMESPACE => user.index,
+            _ => *self.externals.get(user)?,
+        };
+        Some(self.names.text(number))
+    }
+
     /// How CLIF writes a reference in the function.
     pub(crate) fn spell(&self, clif: &Clif, reference: u32) -> String {
         match user_name(clif, reference) {

@@ -18,6 +18,7 @@ use cranelift_codegen::settings::{self, Configurable};
 
 use super::error::CodeError;
 use crate::key::{Key, KeyBuilder};
+use target_lexicon::Architecture;
 
 /// The version of what this layer writes: how functions are hashed and what artifacts look like.
 pub const FORMAT: u64 = 1;
@@ -84,6 +85,15 @@ impl Target {
         Ok(Target { isa, parts, environment })
     }
 
+    /// The same target, whose code is independent of where it lies.
+    pub(crate) fn position_independent(&self) -> Result<Self, CodeError> {
+        let isa = position_independent(self.isa()).ok_or_else(|| CodeError::Target {
+            target: self.isa.triple().to_string(),
+            reason: "images are made for x86-64 alone".into(),
+        })?;
+        Self::new(isa)
+    }
+
     /// The ISA.
     pub fn isa(&self) -> &dyn TargetIsa {
         &*self.isa
@@ -138,6 +148,25 @@ fn key(parts: &[Part]) -> Key {
         key.str(&part.name, &part.value);
     }
     key.finish()
+}
+
+/// The same ISA with the same settings, but that its code reaches everything else by way of a table of addresses; none if
+/// that is not supported for it.
+pub(crate) fn position_independent(isa: &dyn TargetIsa) -> Option<OwnedTargetIsa> {
+    if isa.triple().architecture != Architecture::X86_64 {
+        return None;
+    }
+    let mut shared = settings::builder();
+    for flag in isa.flags().iter() {
+        shared.set(flag.name, &flag.value_string()).ok()?;
+    }
+    shared.set("is_pic", "true").ok()?;
+    shared.set("use_colocated_libcalls", "false").ok()?;
+    let mut builder = cranelift_codegen::isa::lookup(isa.triple().clone()).ok()?;
+    for flag in isa.isa_flags() {
+        builder.set(flag.name, &flag.value_string()).ok()?;
+    }
+    builder.finish(settings::Flags::new(shared)).ok()
 }
 
 /// Whether code for `isa` can run on this machine; if not, why.

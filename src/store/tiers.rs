@@ -18,6 +18,7 @@ use super::disk::lock::{self, LockFile};
 use super::disk::map::MapFs;
 use super::disk::record::Kind;
 use super::disk::root::Root;
+use super::disk::shard::lend::{Lent, Mark, Unlent};
 use super::disk::totals::{self, Totals};
 use super::disk::trust::Purpose;
 use super::disk::usage::{Entry, ShardUsage, Usage, Verified};
@@ -39,6 +40,24 @@ const POISONED: u64 = 3;
 const SHORT_KEYS: Fault = Fault("records in memory are told apart by six bits of their keys");
 /// The longest note.
 const MAX_NOTE: usize = 1 << 20;
+
+/// A payload to be mapped, or, where that cannot be, in memory.
+#[derive(Debug)]
+pub(crate) enum Loan<H> {
+    /// In a file, which stays as it is.
+    File(Lent<H>),
+    /// In memory, and why.
+    Bytes(Record, Unlent),
+}
+
+/// Where a record that is made is written.
+#[derive(Clone, Copy, Debug)]
+enum Room {
+    /// With others, unless it is too long for that.
+    AsFits,
+    /// Where it can be lent.
+    Alone,
+}
 
 /// A directory and its records.
 struct Directory<F: MapFs> {
@@ -170,7 +189,7 @@ impl<F: MapFs> Tiers<F> {
             return Err(StoreError::TooLarge(size));
         };
         let result = match &self.dir {
-            Some(_) => self.publish(key, &record),
+            Some(_) => self.publish(key, Room::AsFits, &record),
             None => Ok(match self.memory.get(key) {
                 Some(theirs) => Published::Existing(theirs),
                 None => Published::New(record.clone()),
@@ -193,7 +212,7 @@ impl<F: MapFs> Tiers<F> {
             return Ok((record, origin));
         }
         let began = sync::now();
-        let got = self.flight.get(key, self, || self.make(key, make))?;
+        let got = self.flight.get(key, self, || self.make(key, Room::AsFits, make))?;
         if got.origin == Origin::Waited {
             self.counters.waited_for(sync::now().duration_since(began));
         }
@@ -206,10 +225,59 @@ impl<F: MapFs> Tiers<F> {
         mut make: impl FnMut(usize) -> Result<Draft, E>,
     ) -> Vec<Result<(Record, Origin), E>> {
         self.flight
-            .get_many(keys, self, |place| self.make(&keys[place], || make(place)))
+            .get_many(keys, self, |place| self.make(&keys[place], Room::AsFits, || make(place)))
             .into_iter()
             .map(|result| result.map(|got| self.settle(got)))
             .collect()
+    }
+
+    /// As [`try_get_with`](Self::try_get_with) for what is to be mapped in place of read.
+    pub(super) fn try_lend_with<E>(
+        &self,
+        key: &Key,
+        make: impl FnOnce() -> Result<Draft, E>,
+    ) -> Result<(Loan<F::Handle>, Origin), E> {
+        if let Ok(lent) = self.lend(key) {
+            self.counters.answered(Origin::Disk);
+            return Ok((Loan::File(lent), Origin::Disk));
+        }
+        let began = sync::now();
+        let got = self.flight.get(key, self, || self.make(key, Room::Alone, make))?;
+        if got.origin == Origin::Waited {
+            self.counters.waited_for(sync::now().duration_since(began));
+        }
+        let (record, origin) = self.settle(got);
+        let loan = match self.lend(key) {
+            Ok(lent) => {
+                // Who has mapped it needs no copy.
+                self.memory.remove(&memory_key(key));
+                Loan::File(lent)
+            }
+            Err(why) => Loan::Bytes(record, why),
+        };
+        Ok((loan, origin))
+    }
+
+    /// The payload of `key` as a place in a file. What is verified for that is remembered in a note under the same key,
+    /// if that may be.
+    fn lend(&self, key: &Key) -> Result<Lent<F::Handle>, Unlent> {
+        let is_marked = |mark: &Mark| self.note(key).is_some_and(|kept| mark.is(&kept));
+        let mut why = Unlent::FileSystem;
+        for dir in self.read_dirs() {
+            match dir.records.lend(key, &is_marked) {
+                Ok(mut lent) => {
+                    if let Some(mark) = lent.mark.take()
+                        && self.writable().is_some()
+                    {
+                        // The directory counts why, if it cannot be; then it is verified each time.
+                        let _ = self.set_note(key, mark.bytes());
+                    }
+                    return Ok(lent);
+                }
+                Err(unlent) => why = unlent,
+            }
+        }
+        Err(why)
     }
 
     pub(super) fn note(&self, key: &Key) -> Option<Vec<u8>> {
@@ -339,7 +407,12 @@ impl<F: MapFs> Tiers<F> {
         self.memory.insert(&memory_key(key), record, weight)
     }
 
-    fn make<E>(&self, key: &Key, make: impl FnOnce() -> Result<Draft, E>) -> Result<Record, E> {
+    fn make<E>(
+        &self,
+        key: &Key,
+        room: Room,
+        make: impl FnOnce() -> Result<Draft, E>,
+    ) -> Result<Record, E> {
         let _attempt = self.writable().map(|dir| dir.records.attempt(key));
         let began = sync::now();
         let draft = make();
@@ -351,7 +424,7 @@ impl<F: MapFs> Tiers<F> {
             self.counters.reason("too-large", "a payload is over 256 MiB");
             return Ok(self.keep(key, Record::unpublished(draft)));
         };
-        match self.publish(key, &record) {
+        match self.publish(key, room, &record) {
             // It was made twice; one of the two is everybody's.
             Ok(Published::Existing(theirs)) => {
                 failpoint::at(Step::Published);
@@ -366,13 +439,17 @@ impl<F: MapFs> Tiers<F> {
         }
     }
 
-    fn publish(&self, key: &Key, record: &Record) -> Result<Published, StoreError> {
+    fn publish(&self, key: &Key, room: Room, record: &Record) -> Result<Published, StoreError> {
         let dir = self.writable().ok_or_else(|| self.unavailable())?;
         let replace = match self.config.mode {
             Mode::Refresh => Replace::Always,
             _ => Replace::Damaged,
         };
-        match dir.records.put(key, record.bytes(), replace).map_err(error)? {
+        let put = match room {
+            Room::AsFits => dir.records.put(key, record.bytes(), replace),
+            Room::Alone => dir.records.put_alone(key, record.bytes(), replace),
+        };
+        match put.map_err(error)? {
             Put::New => {
                 self.counters.published();
                 Ok(Published::New(record.clone()))
@@ -464,3 +541,6 @@ fn dated(mut draft: Draft, cost: Duration) -> Draft {
     }
     draft
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

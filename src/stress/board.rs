@@ -81,6 +81,8 @@ calls! {
     Clear = "clearing",
     Open = "opening",
     Survey = "counting the entries",
+    Image = "mapping and running the image of",
+    Prune = "pruning",
     Fork = "waiting for its child with number",
 }
 

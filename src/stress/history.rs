@@ -52,10 +52,12 @@ pub(super) enum Kind {
     Damage,
     /// A store was opened.
     Open,
+    /// An image was loaded and run: `detail` is where it came from, `value` whether it was mapped.
+    Image,
 }
 
 impl Kind {
-    const ALL: [Kind; 18] = [
+    const ALL: [Kind; 19] = [
         Kind::Hit,
         Kind::Miss,
         Kind::MakeBegin,
@@ -74,6 +76,7 @@ impl Kind {
         Kind::Killed,
         Kind::Damage,
         Kind::Open,
+        Kind::Image,
     ];
 }
 

@@ -82,7 +82,7 @@ pub(super) fn run(options: &Options) -> io::Result<Summary> {
     let place = Place::make(options)?;
     let board = Board::open(&place.root.join("board"))?;
     let all: u64 = (0..options.keys).map(|key| payload::length(key) as u64 + 512).sum();
-    let roomy = options.max_size >= 8 * all && !options.corrupt;
+    let roomy = options.max_size >= 8 * all && !options.corrupt && !options.images();
     let plan = Plan { kill: options.kill, stop: options.stop, corrupt: options.corrupt, roomy };
     let log = Writer::open(&place.root.join("histories/chaos.history"), 0)?;
     let spare = place.root.join("spare");
@@ -100,6 +100,7 @@ pub(super) fn run(options: &Options) -> io::Result<Summary> {
         max_size: options.max_size,
         corrupted: options.corrupt,
         roomy,
+        images: options.images(),
     };
     let bits = shard_bits(options.max_size);
     let allowed = options.max_size + (Sizing::of(options.max_size, bits).segment << bits);

@@ -142,6 +142,7 @@ impl Summary {
                     missed += 1;
                     "miss"
                 }
+                Kind::Image => "image",
                 Kind::Put => "put",
                 Kind::Note => "note-write",
                 Kind::NoteRead => "note-read",

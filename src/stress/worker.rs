@@ -13,13 +13,17 @@ use serde::{Deserialize, Serialize};
 
 use super::board::{self, Board, Call};
 use super::history::{Event, Kind, Writer, nanoseconds};
+#[cfg(feature = "jit")]
+use super::image;
 use super::payload::{self, Wrong, mix};
 use super::process::state_of;
+#[cfg(feature = "jit")]
+use crate::code::{Engine, Function};
 use crate::config::{Config, Mode};
 use crate::key::Key;
 use crate::race::{Fault, planted};
 use crate::store::failpoint;
-use crate::store::{Draft, Origin, Published, Record, Status, Store};
+use crate::store::{Draft, Origin, PruneLimits, Published, Record, Status, Store};
 use crate::sync;
 
 /// The environment variable that makes a process a worker.
@@ -60,6 +64,8 @@ pub(super) struct Job {
     pub(super) corrupted: bool,
     /// Whether there is room for all, so that nothing is to be lost: nothing is cleared or replaced then.
     pub(super) roomy: bool,
+    /// Whether images are mapped and run.
+    pub(super) images: bool,
 }
 
 /// What kind of process it is.
@@ -83,10 +89,21 @@ struct Thread<'j> {
     store: Store,
     anew: Option<Store>,
     held: Vec<(u32, Record, u64)>,
+    #[cfg(feature = "jit")]
+    images: Images,
     /// How much damage of this store was told.
     damage_told: u64,
     /// Whether this is a forked child.
     is_child: bool,
+}
+
+/// What a thread has mapped.
+#[cfg(feature = "jit")]
+#[derive(Default)]
+struct Images {
+    /// On the thread's store.
+    engine: Option<Engine>,
+    held: Vec<(u32, Function)>,
 }
 
 /// Numbers for one thread.
@@ -181,6 +198,8 @@ fn run(job: &Job) -> u8 {
                     store,
                     anew,
                     held,
+                    #[cfg(feature = "jit")]
+                    images: Images::default(),
                     damage_told: 0,
                     is_child: false,
                 };
@@ -222,6 +241,13 @@ impl Thread<'_> {
         let key = self.random.key(self.job.keys);
         let writes = self.job.role != Role::Reader;
         let calm = self.job.roomy;
+        #[cfg(feature = "jit")]
+        if self.job.images && self.random.below(3) == 0 {
+            return self.run_image(key);
+        }
+        if self.job.images && writes && self.random.below(2000) == 0 {
+            return self.prune();
+        }
         match self.random.below(1000) {
             0..500 => get_or_make(self, None, key, 0),
             500..620 => self.get(key),
@@ -281,6 +307,53 @@ impl Thread<'_> {
 
     fn wrong(&mut self, key: u32, wrong: Wrong, value: u32) {
         self.log.write(Event { detail: wrong as u8, value, ..Event::now(Kind::Wrong, key) });
+    }
+
+    /// Maps an image, runs it, and keeps some, to be run again when the cache has changed.
+    #[cfg(feature = "jit")]
+    fn run_image(&mut self, key: u32) {
+        board::begin(Call::Image, key);
+        let began = nanoseconds();
+        if self.images.engine.is_none() {
+            self.images.engine = image::engine(&self.store).ok();
+        }
+        let Some(engine) = &self.images.engine else { return };
+        match image::load(engine, key) {
+            Ok(loaded) => {
+                let main = loaded.function("f0").expect("every one has it");
+                let (detail, value) = (loaded.origin() as u8, u32::from(loaded.is_mapped()));
+                let right = image::is_right(&main, key, 50);
+                let event = Event { begin: began, detail, value, ..Event::now(Kind::Image, key) };
+                self.log.keep(event);
+                if !right {
+                    self.wrong(key, Wrong::Value, 0);
+                }
+                if self.random.below(8) == 0 {
+                    if self.images.held.len() >= 16 {
+                        self.images.held.swap_remove(0);
+                    }
+                    self.images.held.push((key, main));
+                }
+            }
+            Err(error) => {
+                say(format_args!("image of key {key}: {error}"));
+                self.log.write(Event::now(Kind::Panic, key));
+            }
+        }
+        for n in 0..self.images.held.len() {
+            let (key, main) = &self.images.held[n];
+            if !image::is_right(main, *key, 200) {
+                self.wrong(*key, Wrong::Changed, 0);
+            }
+        }
+    }
+
+    fn prune(&mut self) {
+        board::begin(Call::Prune, 0);
+        let limits =
+            PruneLimits { max_size: Some(self.job.max_size / 4), ..PruneLimits::default() };
+        // What is wrong with it the store has counted.
+        let _ = self.store.prune(limits);
     }
 
     fn look_at_held(&mut self) {
@@ -378,6 +451,10 @@ impl Thread<'_> {
         board::begin(Call::Open, 0);
         self.tell_damage();
         self.store = Store::open(self.config.clone());
+        #[cfg(feature = "jit")]
+        {
+            self.images.engine = None;
+        }
         self.damage_told = 0;
         self.opened();
     }

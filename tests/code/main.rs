@@ -6,6 +6,7 @@ mod calls;
 #[path = "../common/big.rs"]
 mod common;
 mod corrupt;
+mod images;
 mod keys;
 mod libcalls;
 mod lifetime;

@@ -20,7 +20,7 @@ use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITBuilder;
-use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
+use cranelift_module::{FuncId, FuncOrDataId, Linkage, Module, default_libcall_names};
 
 use crate::support::{link, name};
 
@@ -108,40 +108,71 @@ fn trampoline(signature: &Signature, isa: &dyn TargetIsa) -> Function {
 
 type Make = fn(JITBuilder, Store) -> CachingModule;
 
+/// Whether a file's functions are defined one by one, or as an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    OneByOne,
+    AsImage,
+}
+
 /// Compiles a file for a target and runs its lines; how many of them there were.
-fn run(path: &Path, file: &ClifFile, target: &ClifTarget, store: &Store, make: Make) -> usize {
+fn run(
+    path: &Path,
+    file: &ClifFile,
+    target: &ClifTarget,
+    store: &Store,
+    make: Make,
+    how: How,
+) -> usize {
     let mut builder = JITBuilder::with_isa(isa(target), default_libcall_names());
     #[cfg(target_arch = "x86_64")]
     builder.symbol("__cranelift_x86_pshufb", pshufb as *const u8);
     builder.symbol("unused", std::ptr::null());
     let mut module = make(builder, store.clone());
-    let mut context = module.make_context();
-    let mut define = |module: &mut CachingModule, id: FuncId, function: Function| {
-        module.clear_context(&mut context);
-        context.func = function;
-        module
-            .define_function(id, &mut context)
-            .unwrap_or_else(|error| panic!("{} ({}): {error:?}", path.display(), target.name));
+    let trampoline_name = |n: usize| format!("trampoline of function {n}");
+    let build = |module: &mut CachingModule| {
+        let mut context = module.make_context();
+        let mut define = |module: &mut CachingModule, id: FuncId, function: Function| {
+            module.clear_context(&mut context);
+            context.func = function;
+            module.define_function(id, &mut context)
+        };
+        let mut ids = Vec::new();
+        for function in &file.functions {
+            let function = &function.function;
+            let (name, signature) = (name(function), &function.signature);
+            ids.push(module.declare_function(&name, Linkage::Local, signature)?);
+        }
+        for (function, id) in file.functions.iter().zip(&ids) {
+            let mut function = Function::clone(&function.function);
+            link(module, &mut function);
+            define(module, *id, function)?;
+        }
+        for (n, function) in file.functions.iter().enumerate() {
+            let trampoline = trampoline(&function.function.signature, module.isa());
+            let (name, signature) = (trampoline_name(n), &trampoline.signature);
+            let id = module.declare_function(&name, Linkage::Local, signature)?;
+            define(module, id, trampoline)?;
+        }
+        Ok(())
     };
-    let mut ids = Vec::new();
-    for function in &file.functions {
-        let function = &function.function;
-        let id = module.declare_function(&name(function), Linkage::Local, &function.signature);
-        ids.push(id.unwrap());
-    }
-    for (function, id) in file.functions.iter().zip(&ids) {
-        let mut function = Function::clone(&function.function);
-        link(&mut module, &mut function);
-        define(&mut module, *id, function);
-    }
-    let mut trampolines = Vec::new();
-    for function in &file.functions {
-        let trampoline = trampoline(&function.function.signature, module.isa());
-        let id = module.declare_anonymous_function(&trampoline.signature).unwrap();
-        define(&mut module, id, trampoline);
-        trampolines.push(id);
-    }
+    let built = match how {
+        How::OneByOne => build(&mut module),
+        How::AsImage => {
+            let mut key = store.key("conformance");
+            let key = key.str("file", &path.to_string_lossy()).str("target", &target.name).finish();
+            module.with_image(&key, build).map(drop)
+        }
+    };
+    built.unwrap_or_else(|error| panic!("{} ({}): {error:?}", path.display(), target.name));
     module.finalize_definitions().unwrap();
+    let id_of = |name: &str| match module.get_name(name) {
+        Some(FuncOrDataId::Func(id)) => id,
+        _ => panic!("no function {name}"),
+    };
+    let ids: Vec<_> = file.functions.iter().map(|f| id_of(&name(&f.function))).collect();
+    let trampolines: Vec<_> =
+        (0..file.functions.len()).map(|n| id_of(&trampoline_name(n))).collect();
     for line in &file.runs {
         let reads = line.readings.iter().any(|reading| {
             let signature = &file.functions[reading.function].function.signature;
@@ -172,14 +203,14 @@ fn run(path: &Path, file: &ClifFile, target: &ClifTarget, store: &Store, make: M
 }
 
 /// All files; how many lines were run.
-fn run_all(files: &[PathBuf], store: &Store, reversed: bool, make: Make) -> usize {
+fn run_all(files: &[PathBuf], store: &Store, reversed: bool, make: Make, how: How) -> usize {
     let mut targets = Targets::default();
     let mut lines = 0;
     for path in files {
         let text = fs::read_to_string(path).unwrap();
         let parsed = clif::parse(&text, &mut targets, Options { reversed }).unwrap();
         let Clif::File(file) = parsed else { continue };
-        lines += file.targets.iter().map(|t| run(path, &file, t, store, make)).sum::<usize>();
+        lines += file.targets.iter().map(|t| run(path, &file, t, store, make, how)).sum::<usize>();
     }
     lines
 }
@@ -192,24 +223,57 @@ fn every_case_cold_warm_reversed_and_under_audit() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(Config::default().dir(dir.path().join("cache")));
         let cold = open();
-        let lines = run_all(&files, &cold, false, make);
+        let lines = run_all(&files, &cold, false, make, How::OneByOne);
         assert!(lines > 0 && cold.stats().made > 0);
         let unkept = cold.stats().reasons.get("try-call").copied();
 
         let warm = open();
-        assert_eq!(run_all(&files, &warm, false, make), lines);
+        assert_eq!(run_all(&files, &warm, false, make, How::OneByOne), lines);
         assert_eq!((warm.stats().made, warm.stats().waited), (0, 0));
         assert_eq!(warm.stats().reasons.get("try-call").copied(), unkept);
 
         let reversed = open();
-        assert_eq!(run_all(&files, &reversed, true, make), lines);
+        assert_eq!(run_all(&files, &reversed, true, make, How::OneByOne), lines);
         assert_eq!(reversed.stats().made, 0);
 
         let audited = Store::open(Config::default().dir(dir.path().join("cache")).audit(true));
-        assert_eq!(run_all(&files, &audited, false, make), lines);
+        assert_eq!(run_all(&files, &audited, false, make, How::OneByOne), lines);
         let stats = audited.stats();
         assert_eq!((stats.made, stats.audited), (0, stats.memory + stats.disk));
         assert_eq!(stats.reasons.get("unusable"), None);
         println!("{lines} lines, {} functions, {unkept:?} never kept", cold.stats().made);
     }
+}
+
+/// The same as images: made, mapped by another store, and built again under an audit, with no difference. What has
+/// `try_call` is no image, and runs all the same.
+#[test]
+fn every_case_as_an_image() {
+    let Some(files) = corpus() else { return };
+    let make = CachingModule::code_only;
+    let dir = tempfile::tempdir().unwrap();
+    let open = |audit| Store::open(Config::default().dir(dir.path().join("cache")).audit(audit));
+    let images = |store: &Store| {
+        let reasons = store.stats().reasons;
+        let copied: Vec<_> = reasons.keys().filter(|name| name.starts_with("image-")).collect();
+        assert!(copied.is_empty() && !reasons.contains_key("unusable"), "{reasons:?}");
+    };
+    let cold = open(false);
+    let lines = run_all(&files, &cold, false, make, How::AsImage);
+    assert!(lines > 0 && cold.stats().made > 0);
+    images(&cold);
+
+    let warm = open(false);
+    assert_eq!(run_all(&files, &warm, false, make, How::AsImage), lines);
+    let stats = warm.stats();
+    assert_eq!((stats.made, stats.waited), (0, 0));
+    assert!(stats.disk > 0);
+    images(&warm);
+
+    let audited = open(true);
+    assert_eq!(run_all(&files, &audited, false, make, How::AsImage), lines);
+    let stats = audited.stats();
+    assert_eq!((stats.made, stats.audited), (0, stats.memory + stats.disk));
+    images(&audited);
+    println!("{lines} lines as images");
 }

@@ -4,14 +4,16 @@ use std::cell::Cell;
 
 use cachelift::code::CachingModule;
 use cachelift::store::{Origin, Store};
-use cranelift_module::{DataDescription, FuncOrDataId, Linkage, Module, ModuleError, ModuleResult};
+use cranelift_module::{
+    DataDescription, DataId, FuncId, FuncOrDataId, Linkage, Module, ModuleError, ModuleResult,
+};
 
 use crate::support::{
     address, both, builder, call, child, define, define_with, in_another_process, parse, signature,
     store, store_in,
 };
 
-const TEXT: &str = "
+pub(crate) const TEXT: &str = "
     function %fib(i64) -> i64 system_v {
         fn0 = colocated %fib(i64) -> i64 system_v
         fn1 = %host(i64) -> i64 system_v
@@ -43,18 +45,27 @@ const TEXT: &str = "
         return v6
     }";
 
-extern "C" fn host(x: i64) -> i64 {
+pub(crate) extern "C" fn host(x: i64) -> i64 {
     x
 }
 
 /// Data that refers to itself and to a function, without a name; functions that refer to it and to the host.
-fn build(module: &mut CachingModule) -> ModuleResult<()> {
+pub(crate) fn build(module: &mut CachingModule) -> ModuleResult<()> {
     let cell = module.declare_data("cell", Linkage::Local, true, false)?;
     let ids = define_with(module, TEXT, false, |_| {})?;
     let hidden = module.declare_anonymous_data(false, false)?;
+    data(module, cell, hidden, ids[0])
+}
+
+pub(crate) fn data(
+    module: &mut CachingModule,
+    cell: DataId,
+    hidden: DataId,
+    function: FuncId,
+) -> ModuleResult<()> {
     let mut data = DataDescription::new();
     data.define(vec![0; 24].into());
-    let function = module.declare_func_in_data(ids[0], &mut data);
+    let function = module.declare_func_in_data(function, &mut data);
     data.write_function_addr(8, function);
     let object = module.declare_data_in_data(hidden, &mut data);
     data.write_data_addr(16, object, 4);
@@ -65,13 +76,13 @@ fn build(module: &mut CachingModule) -> ModuleResult<()> {
     module.define_data(hidden, &data)
 }
 
-fn module(store: &Store) -> CachingModule {
+pub(crate) fn module(store: &Store) -> CachingModule {
     let mut builder = builder();
     builder.symbol("host", host as *const u8);
     CachingModule::new(builder, store.clone())
 }
 
-fn check(module: &mut CachingModule) {
+pub(crate) fn check(module: &mut CachingModule) {
     module.finalize_definitions().unwrap();
     assert_eq!(call(module, "fib", 20), 6765);
     assert_eq!((call(module, "next", 10), call(module, "next", 10)), (56, 57));

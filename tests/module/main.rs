@@ -8,4 +8,6 @@ mod common;
 mod conformance;
 mod drop_in;
 mod groups;
+mod images;
+mod libcalls;
 mod support;

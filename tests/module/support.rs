@@ -140,7 +140,21 @@ pub(crate) fn call(module: &CachingModule, name: &str, x: i64) -> i64 {
 
 /// Runs the test of this name in another process, over this directory; whether this is that process.
 pub(crate) fn in_another_process(test: &str, dir: &Path, arguments: &str) -> String {
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
+    in_process(&[], test, dir, arguments)
+}
+
+/// As [`in_another_process`], which this program starts.
+pub(crate) fn in_process(with: &[&str], test: &str, dir: &Path, arguments: &str) -> String {
+    let exe = std::env::current_exe().unwrap();
+    let mut command = match with {
+        [] => std::process::Command::new(exe),
+        [program, rest @ ..] => {
+            let mut command = std::process::Command::new(program);
+            command.args(rest).arg(exe);
+            command
+        }
+    };
+    let output = command
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(DIR, dir)
         .env(ARGUMENTS, arguments)

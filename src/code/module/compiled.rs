@@ -45,6 +45,12 @@ pub(super) fn decode<'a>(environment: &Key, payload: &'a [u8]) -> Option<&'a [u8
     (header[..4] == MAGIC && header[4..] == *environment.as_bytes()).then_some(stencil)
 }
 
+/// As [`decode`] of whichever environment.
+#[cfg(feature = "cli")]
+pub(super) fn decode_any(payload: &[u8]) -> Option<&[u8]> {
+    payload.strip_prefix(&MAGIC)?.get(HEADER - MAGIC.len()..)
+}
+
 /// What Cranelift's bytes say of this function.
 pub(super) fn finish(func: &Function, stencil: &[u8]) -> Option<CompiledCode> {
     try_finish_recompile(func, stencil).ok()

@@ -47,7 +47,8 @@ impl CachingModule {
         if self.recording.is_some() && host::first_address(&ctx.func).is_some() {
             self.note_unkept("host-address");
         }
-        let key = self.stream.key(&self.context, &ctx.func);
+        let settings = self.settings();
+        let key = self.stream.key(&settings.context, &ctx.func);
         match self.keep {
             Keep::CompiledCode => self.define_compiled(id, &key, ctx, ctrl_plane),
             Keep::CodeOnly => self.define_code(id, &key, ctx, ctrl_plane),
@@ -77,10 +78,12 @@ impl CachingModule {
         ctx: &mut Context,
         ctrl_plane: &mut ControlPlane,
     ) -> ModuleResult<()> {
-        let (inner, environment, store) = (&self.inner, &self.environment, &self.store);
+        let settings = self.settings();
+        let (inner, store) = (&self.inner, &self.store);
+        let (isa, environment) = (settings.isa(inner), &settings.environment);
         let got = store.try_get_with(key, || {
             let meta = begun(inner, store, id, &ctx.func);
-            ctx.compile(inner.isa(), ctrl_plane).map_err(|error| Unmade::Failed(error.into()))?;
+            ctx.compile(isa, ctrl_plane).map_err(|error| Unmade::Failed(error.into()))?;
             let compiled = ctx.compiled_code().expect("just compiled");
             let payload =
                 artifact::encode(compiled, &ctx.func, environment).map_err(Unmade::Unkept)?;
@@ -102,7 +105,7 @@ impl CachingModule {
             return self.define_relocated(id, align, artifact.code);
         }
         self.unusable(key);
-        ctx.compile(self.inner.isa(), ctrl_plane)?;
+        ctx.compile(settings.isa(&self.inner), ctrl_plane)?;
         self.define_from_context(id, ctx)
     }
 
@@ -114,11 +117,13 @@ impl CachingModule {
         ctx: &mut Context,
         ctrl_plane: &mut ControlPlane,
     ) -> ModuleResult<()> {
-        let (inner, environment, store) = (&self.inner, &self.environment, &self.store);
+        let settings = self.settings();
+        let (inner, store) = (&self.inner, &self.store);
+        let (isa, environment) = (settings.isa(inner), &settings.environment);
         let got = store.try_get_with(key, || {
             let meta = begun(inner, store, id, &ctx.func);
             let mut capture = Capture::default();
-            ctx.compile_with_cache(inner.isa(), &mut capture, ctrl_plane)
+            ctx.compile_with_cache(isa, &mut capture, ctrl_plane)
                 .map_err(|error| Unmade::Failed(error.into()))?;
             let stencil = capture
                 .taken()
@@ -136,11 +141,12 @@ impl CachingModule {
             self.audit_compiled(id, ctx, ctrl_plane, &record)?;
             return self.define_from_context(id, ctx);
         }
-        let handed = compiled::decode(&self.environment, record.payload())
-            .is_some_and(|stencil| self.handover.hand_over(stencil, ctx, self.inner.isa()));
+        let isa = settings.isa(&self.inner);
+        let handed = compiled::decode(&settings.environment, record.payload())
+            .is_some_and(|stencil| self.handover.hand_over(stencil, ctx, isa));
         if !handed || !ctx.compiled_code().is_some_and(|compiled| fits(compiled, &ctx.func)) {
             self.unusable(key);
-            ctx.compile(self.inner.isa(), ctrl_plane)?;
+            ctx.compile(settings.isa(&self.inner), ctrl_plane)?;
         }
         self.define_from_context(id, ctx)
     }
@@ -169,9 +175,13 @@ impl CachingModule {
 
     /// Defines a function by its code and the relocations at hand.
     fn define_relocated(&mut self, id: FuncId, align: u64, code: &[u8]) -> ModuleResult<()> {
-        self.inner.define_function_bytes(id, align, code, &self.relocs)?;
         let relocs = std::mem::take(&mut self.relocs);
-        self.note_function(id, align, code, &relocs);
+        if self.is_imaging() {
+            self.note_text(id, align, code, &relocs)?;
+        } else {
+            self.inner.define_function_bytes(id, align, code, &relocs)?;
+            self.note_function(id, align, code, &relocs);
+        }
         self.relocs = relocs;
         Ok(())
     }
@@ -183,7 +193,7 @@ impl CachingModule {
         id: FuncId,
         func: &Function,
     ) -> Option<Artifact<'a>> {
-        let artifact = Artifact::decode(record.payload(), &self.environment).ok()?;
+        let artifact = Artifact::decode(record.payload(), &self.settings().environment).ok()?;
         let table = func.params.user_named_funcs();
         if artifact.references as usize > table.len() {
             return None;
@@ -225,10 +235,12 @@ impl CachingModule {
         record: &Record,
     ) -> ModuleResult<()> {
         self.store.count_audited();
-        ctx.compile(self.inner.isa(), ctrl_plane)?;
+        let settings = self.settings();
+        let environment = &settings.environment;
+        ctx.compile(settings.isa(&self.inner), ctrl_plane)?;
         let compiled = ctx.compiled_code().expect("just compiled");
         let name = name_of(self, id);
-        artifact::encode(compiled, &ctx.func, &self.environment)
+        artifact::encode(compiled, &ctx.func, environment)
             .map_err(|reason| CodeError::Unsupported { function: name.clone(), reason })
             .and_then(|compiled| audit::compare(&name, record.payload(), &compiled))
             .map_err(|error| ModuleError::Backend(error.into()))
@@ -242,15 +254,16 @@ impl CachingModule {
         record: &Record,
     ) -> ModuleResult<()> {
         self.store.count_audited();
-        ctx.compile(self.inner.isa(), ctrl_plane)?;
+        let settings = self.settings();
+        let environment = &settings.environment;
+        ctx.compile(settings.isa(&self.inner), ctrl_plane)?;
         let compiled = ctx.compiled_code().expect("just compiled");
-        let cached = compiled::decode(&self.environment, record.payload())
+        let cached = compiled::decode(environment, record.payload())
             .and_then(|stencil| compiled::finish(&ctx.func, stencil));
         if cached.as_ref() == Some(compiled) {
             return Ok(());
         }
-        let list = |code: &CompiledCode| match artifact::encode(code, &ctx.func, &self.environment)
-        {
+        let list = |code: &CompiledCode| match artifact::encode(code, &ctx.func, environment) {
             Ok(bytes) => audit::listing(&bytes),
             Err(reason) => format!("{} bytes: {reason}\n", code.code_buffer().len()),
         };

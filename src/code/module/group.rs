@@ -30,11 +30,11 @@ const FORMAT: u32 = 1;
 
 /// A group as it is kept.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Image<'a> {
+pub(super) struct Group<'a> {
     format: u32,
     environment: [u8; 32],
     /// In the order in which they were first declared or referred to.
-    declarations: Vec<Declaration>,
+    pub(super) declarations: Vec<Declaration>,
     #[serde(borrow)]
     functions: Vec<Code<'a>>,
     #[serde(borrow)]
@@ -42,19 +42,19 @@ struct Image<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-enum Declaration {
+pub(super) enum Declaration {
     Function { name: Option<String>, linkage: Linkage, signature: Signature },
     Data { name: Option<String>, linkage: Linkage, writable: bool },
 }
 
 /// A function: which of the declarations it is, and its code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Code<'a> {
-    declaration: u32,
-    align: u64,
+pub(super) struct Code<'a> {
+    pub(super) declaration: u32,
+    pub(super) align: u64,
     #[serde(borrow)]
-    code: Bytes<'a>,
-    relocs: Vec<(u32, Reloc, Target, i64)>,
+    pub(super) code: Bytes<'a>,
+    pub(super) relocs: Vec<(u32, Reloc, Target, i64)>,
 }
 
 /// A data object: which of the declarations it is, and what is in it.
@@ -80,7 +80,7 @@ type Bytes<'a> = std::borrow::Cow<'a, [u8]>;
 
 /// What a relocation refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-enum Target {
+pub(super) enum Target {
     Declared(u32),
     Libcall(LibCall),
     /// So far into this function.
@@ -90,17 +90,28 @@ enum Target {
 /// What a group declares and defines, while it is built.
 #[derive(Clone, Default)]
 pub(super) struct Recording {
-    ids: Vec<FuncOrDataId>,
+    pub(super) ids: Vec<FuncOrDataId>,
     /// Those that were declared meanwhile; the others are referred to.
     declared: HashSet<FuncOrDataId>,
     numbers: HashMap<FuncOrDataId, u32>,
     functions: Vec<Code<'static>>,
     data: Vec<Data<'static>>,
     /// Why it cannot be kept.
-    unkept: Option<&'static str>,
+    pub(super) unkept: Option<&'static str>,
+    /// Whether it is to be an image.
+    pub(super) imaging: bool,
+    /// The functions that are to be in its text.
+    pub(super) text: Vec<Code<'static>>,
+    /// Their numbers.
+    defined: HashSet<u32>,
 }
 
 impl Recording {
+    /// Of a group that is to be an image.
+    pub(super) fn of_image() -> Self {
+        Recording { imaging: true, ..Self::default() }
+    }
+
     fn number(&mut self, id: FuncOrDataId) -> u32 {
         let next = self.ids.len() as u32;
         let number = *self.numbers.entry(id).or_insert(next);
@@ -121,12 +132,38 @@ impl Recording {
         })
     }
 
+    /// Adds a function of the text of an image: whether it is the first of its name.
+    pub(super) fn note_text(
+        &mut self,
+        id: FuncId,
+        align: u64,
+        code: &[u8],
+        relocs: &[ModuleReloc],
+    ) -> bool {
+        let declaration = self.number(FuncOrDataId::Func(id));
+        if !self.defined.insert(declaration) {
+            return false;
+        }
+        let relocs = relocs.iter().map(|reloc| {
+            let target = self.target(&reloc.name)?;
+            Some((reloc.offset, reloc.kind, target, reloc.addend))
+        });
+        match relocs.collect() {
+            Some(relocs) => {
+                let code = code.to_vec().into();
+                self.text.push(Code { declaration, align, code, relocs });
+            }
+            None => self.unkept = Some("uncacheable"),
+        }
+        true
+    }
+
     /// What is kept of it; or why nothing is.
-    fn image(
+    pub(super) fn group(
         self,
         environment: &Key,
         declarations: &ModuleDeclarations,
-    ) -> Result<Image<'static>, &'static str> {
+    ) -> Result<Group<'static>, &'static str> {
         if let Some(reason) = self.unkept {
             return Err(reason);
         }
@@ -139,7 +176,7 @@ impl Recording {
                 Ok(declaration)
             }
         };
-        Ok(Image {
+        Ok(Group {
             format: FORMAT,
             environment: *environment.as_bytes(),
             declarations: self.ids.iter().map(declare).collect::<Result<_, _>>()?,
@@ -174,7 +211,7 @@ impl Recording {
 }
 
 impl Declaration {
-    fn name(&self) -> Option<&str> {
+    pub(super) fn name(&self) -> Option<&str> {
         match self {
             Declaration::Function { name, .. } | Declaration::Data { name, .. } => name.as_deref(),
         }
@@ -187,13 +224,18 @@ impl Declaration {
     }
 }
 
-impl<'a> Image<'a> {
+impl<'a> Group<'a> {
     /// The group that these bytes are, if every number in it makes sense.
-    fn decode(bytes: &'a [u8], environment: &Key) -> Option<Self> {
-        let image: Image<'a> = postcard::from_bytes(bytes).ok()?;
-        let count = image.declarations.len();
+    pub(super) fn decode(bytes: &'a [u8], environment: &Key) -> Option<Self> {
+        Self::decode_any(bytes).filter(|group| group.environment == *environment.as_bytes())
+    }
+
+    /// As [`decode`](Self::decode) of whichever environment.
+    fn decode_any(bytes: &'a [u8]) -> Option<Self> {
+        let group: Group<'a> = postcard::from_bytes(bytes).ok()?;
+        let count = group.declarations.len();
         let is = |number: u32, function: bool| {
-            let declaration = image.declarations.get(number as usize);
+            let declaration = group.declarations.get(number as usize);
             declaration.is_some_and(|d| matches!(d, Declaration::Function { .. }) == function)
         };
         let inside = |at: u32, width: usize, length: usize| at as usize + width <= length;
@@ -223,15 +265,20 @@ impl<'a> Image<'a> {
                 && data.align.is_none_or(u64::is_power_of_two)
                 && data.addresses.iter().all(ends)
         };
-        let whole = image.format == FORMAT
-            && image.environment == *environment.as_bytes()
-            && image.functions.iter().all(code)
-            && image.data.iter().all(data);
-        whole.then_some(image)
+        let whole = group.format == FORMAT
+            && group.functions.iter().all(code)
+            && group.data.iter().all(data);
+        whole.then_some(group)
     }
 }
 
-impl Image<'_> {
+impl Group<'_> {
+    /// Whether the number is a function's.
+    pub(super) fn is_function(&self, number: u32) -> bool {
+        let declaration = self.declarations.get(number as usize);
+        declaration.is_some_and(|d| matches!(d, Declaration::Function { .. }))
+    }
+
     /// The group for people to read.
     fn listing(&self) -> String {
         let name = |number: u32| {
@@ -257,6 +304,13 @@ impl Image<'_> {
         }
         text
     }
+}
+
+/// A group for people to read, and of how many functions it is; none if the bytes are not one.
+#[cfg(feature = "cli")]
+pub(super) fn listing(payload: &[u8]) -> Option<(usize, String)> {
+    let group = Group::decode_any(payload)?;
+    Some((group.functions.len(), group.listing()))
 }
 
 /// A declaration of a module, as a group keeps it.
@@ -295,7 +349,7 @@ fn id_of(name: &ModuleRelocTarget) -> Option<FuncOrDataId> {
 }
 
 /// Why a group is not in the store.
-enum Unmade {
+pub(super) enum Unmade {
     Failed(ModuleError),
     /// It is in the module, and cannot be kept.
     Unkept(&'static str),
@@ -341,20 +395,25 @@ impl CachingModule {
         key: &Key,
         build: impl FnOnce(&mut Self) -> ModuleResult<()>,
     ) -> ModuleResult<Origin> {
+        if self.recording.as_ref().is_some_and(|recording| recording.imaging) {
+            // It becomes part of the image that is being made.
+            build(self)?;
+            return Ok(Origin::Made);
+        }
         let name = self
             .store
             .key("cachelift group v1")
-            .key("environment", &self.environment)
+            .key("environment", &self.own.environment)
             .key("group", key)
             .finish();
         let store = self.store.clone();
         let mut build = Some(build);
         let got = store.try_get_with(&name, || {
             let build = build.take().expect("made once");
-            let image = self.record(build)?;
-            let payload = postcard::to_allocvec(&image).map_err(|_| Unmade::Unkept("too-large"))?;
+            let group = self.record(build)?;
+            let payload = postcard::to_allocvec(&group).map_err(|_| Unmade::Unkept("too-large"))?;
             let meta = Meta {
-                label: format!("group of {} functions", image.functions.len()),
+                label: format!("group of {} functions", group.functions.len()),
                 producer: concat!("cachelift ", env!("CARGO_PKG_VERSION"), " module").into(),
                 ..Meta::default()
             };
@@ -374,8 +433,8 @@ impl CachingModule {
             self.audit_group(&name, record.payload(), build)?;
             return Ok(origin);
         }
-        let replayed = match Image::decode(record.payload(), &self.environment) {
-            Some(image) => self.replay(&image)?,
+        let replayed = match Group::decode(record.payload(), &self.own.environment) {
+            Some(group) => self.replay(&group)?,
             None => false,
         };
         if replayed {
@@ -390,7 +449,7 @@ impl CachingModule {
     fn record(
         &mut self,
         build: impl FnOnce(&mut Self) -> ModuleResult<()>,
-    ) -> Result<Image<'static>, Unmade> {
+    ) -> Result<Group<'static>, Unmade> {
         let outer = self.recording.replace(Recording::default());
         let built = build(self);
         let recording = std::mem::replace(&mut self.recording, outer).unwrap_or_default();
@@ -398,14 +457,22 @@ impl CachingModule {
         if let Some(outer) = &mut self.recording {
             outer.absorb(recording.clone());
         }
-        recording.image(&self.environment, self.inner.declarations()).map_err(Unmade::Unkept)
+        recording.group(&self.own.environment, self.inner.declarations()).map_err(Unmade::Unkept)
     }
 
     /// Declares and defines what is in a group. Nothing is defined, and the answer is no, if the module has declared
     /// something otherwise than the group's code takes it for.
-    fn replay(&mut self, image: &Image<'_>) -> ModuleResult<bool> {
-        let mut ids = Vec::with_capacity(image.declarations.len());
-        for declaration in &image.declarations {
+    fn replay(&mut self, group: &Group<'_>) -> ModuleResult<bool> {
+        let Some(ids) = self.declare_group(group) else { return Ok(false) };
+        self.define_group(group, &ids)?;
+        Ok(true)
+    }
+
+    /// Declares what a group declares, and gives the ids by the group's numbers. None if the module has declared something
+    /// otherwise than the group's code takes it for.
+    pub(super) fn declare_group(&mut self, group: &Group<'_>) -> Option<Vec<FuncOrDataId>> {
+        let mut ids = Vec::with_capacity(group.declarations.len());
+        for declaration in &group.declarations {
             let id = match declaration {
                 Declaration::Function { name: Some(name), linkage, signature } => {
                     self.declare_function(name, *linkage, signature).map(FuncOrDataId::Func)
@@ -420,14 +487,23 @@ impl CachingModule {
                     self.declare_anonymous_data(*writable, false).map(FuncOrDataId::Data)
                 }
             };
-            let Ok(id) = id else { return Ok(false) };
+            let id = id.ok()?;
             // A near reference was made because the declaration was final.
             let here = self::declaration(self.declarations(), id).linkage();
             if declaration.linkage().is_final() && !here.is_final() {
-                return Ok(false);
+                return None;
             }
             ids.push(id);
         }
+        Some(ids)
+    }
+
+    /// Defines what a group defines.
+    pub(super) fn define_group(
+        &mut self,
+        group: &Group<'_>,
+        ids: &[FuncOrDataId],
+    ) -> ModuleResult<()> {
         let function = |number: u32| match ids[number as usize] {
             FuncOrDataId::Func(id) => id,
             FuncOrDataId::Data(_) => unreachable!("checked when it was decoded"),
@@ -437,7 +513,7 @@ impl CachingModule {
             FuncOrDataId::Data(id) => ModuleRelocTarget::from(id),
         };
         let mut relocs = Vec::new();
-        for code in &image.functions {
+        for code in &group.functions {
             relocs.clear();
             relocs.extend(code.relocs.iter().map(|&(offset, kind, target, addend)| {
                 let name = match target {
@@ -456,7 +532,7 @@ impl CachingModule {
                 &relocs,
             )?;
         }
-        for data in &image.data {
+        for data in &group.data {
             let mut description = DataDescription::new();
             match &data.contents {
                 Contents::Zeros(length) => description.define_zeroinit(*length as usize),
@@ -480,7 +556,7 @@ impl CachingModule {
             };
             self.define_data(id, &description)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Builds a group that was found, and fails unless it is what was found.
@@ -491,8 +567,8 @@ impl CachingModule {
         build: impl FnOnce(&mut Self) -> ModuleResult<()>,
     ) -> ModuleResult<()> {
         self.store.count_audited();
-        let image = match self.record(build) {
-            Ok(image) => image,
+        let group = match self.record(build) {
+            Ok(group) => group,
             Err(Unmade::Failed(error)) => return Err(error),
             Err(Unmade::Unkept(reason)) => {
                 let compiled = format!("what cannot be kept: {reason}\n");
@@ -504,14 +580,14 @@ impl CachingModule {
                 return Err(ModuleError::Backend(error.into()));
             }
         };
-        let kept = Image::decode(kept, &self.environment);
-        let same = kept.as_ref().is_some_and(|kept| image == *kept);
+        let kept = Group::decode(kept, &self.own.environment);
+        let same = kept.as_ref().is_some_and(|kept| group == *kept);
         if same {
             return Ok(());
         }
         let function = format!("of the group {name}");
         let cached = kept.map_or_else(|| "no group of this environment\n".into(), |k| k.listing());
-        let error = crate::code::audit::difference(&function, cached, image.listing());
+        let error = crate::code::audit::difference(&function, cached, group.listing());
         Err(ModuleError::Backend(error.into()))
     }
 

@@ -9,6 +9,7 @@ use super::large::{Failure, Large, Lookup, Put, Replace};
 use super::map::MapFs;
 use super::record::Kind;
 use super::root::Root;
+use super::shard::lend::{Lent, Mark, Unlent};
 use super::shards::Shards;
 use super::usage::{Entry, ShardUsage, Usage, Verified};
 use crate::key::Key;
@@ -78,6 +79,31 @@ impl<F: MapFs> Backend<F> {
         match self {
             Backend::Shards(shards) => shards.put(key, Kind::Artifact, record, replace),
             Backend::Large(large) => large.put(key, record, replace),
+        }
+    }
+
+    /// As [`put`](Self::put), so that the record can be [lent](Self::lend) where files can be mapped.
+    pub(crate) fn put_alone(
+        &self,
+        key: &Key,
+        record: &[u8],
+        replace: Replace,
+    ) -> Result<Put, Failure> {
+        match self {
+            Backend::Shards(shards) => shards.put_alone(key, record, replace),
+            Backend::Large(large) => large.put(key, record, replace),
+        }
+    }
+
+    /// The artifact of `key` as a place in a file, verified unless `is_marked` says that it was before, as it is now.
+    pub(crate) fn lend(
+        &self,
+        key: &Key,
+        is_marked: &dyn Fn(&Mark) -> bool,
+    ) -> Result<Lent<F::Handle>, Unlent> {
+        match self {
+            Backend::Shards(shards) => shards.lend(key, is_marked),
+            Backend::Large(_) => Err(Unlent::FileSystem),
         }
     }
 

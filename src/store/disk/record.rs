@@ -44,6 +44,8 @@ pub(crate) const MAX_PAYLOAD: usize = 256 << 20;
 pub(crate) const MAX_RECORD: usize = total_length(MAX_META, MAX_PAYLOAD);
 
 const CHECKSUM: usize = 16;
+/// How much of a record is read at a time where it is not read whole.
+const PIECE: usize = 128 << 10;
 
 /// What kind of entry a record is. Kinds never answer for each other, even under one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -183,9 +185,55 @@ pub(crate) fn announced_length(bytes: &[u8], key: &Key, kind: Kind) -> Result<us
     Ok(header.layout.total)
 }
 
+/// As [`announced_length`], of all parts.
+pub(crate) fn announced_layout(bytes: &[u8], key: &Key, kind: Kind) -> Result<Layout, Damage> {
+    let header = Header::read(bytes)?;
+    header.expect(key, kind)?;
+    Ok(header.layout)
+}
+
+/// As [`parse`] for a record that is read piece by piece, for one that is not to be in memory whole: `head` are its
+/// first bytes, at least [`HEADER`] of them, and `read` gives those from an offset on.
+pub(crate) fn parse_in_pieces<E: From<Damage>>(
+    head: &[u8],
+    key: &Key,
+    kind: Kind,
+    mut read: impl FnMut(&mut [u8], usize) -> Result<(), E>,
+) -> Result<Layout, E> {
+    let header = Header::read(head)?;
+    header.expect(key, kind)?;
+    let layout = header.layout.clone();
+    let mut trailer = [0; TRAILER];
+    read(&mut trailer, layout.total - TRAILER)?;
+    if read_u32(&trailer, 0) != layout.total || trailer[4..8] != END_MAGIC {
+        return Err(Damage::Truncated.into());
+    }
+    let end = layout.total - CHECKSUM;
+    let mut at = head.len().min(end);
+    let mut checksum = XxHash3_128::new();
+    checksum.write(&head[..at]);
+    let mut piece = vec![0; PIECE.min(end - at)];
+    while at < end {
+        let length = PIECE.min(end - at);
+        read(&mut piece[..length], at)?;
+        checksum.write(&piece[..length]);
+        at += length;
+    }
+    if trailer[8..] != checksum.finish_128().to_le_bytes() && !planted(UNCHECKED) {
+        return Err(Damage::Checksum.into());
+    }
+    header.kind()?;
+    Ok(layout)
+}
+
 /// As [`announced_length`] for whichever key and kind the record has.
 pub(crate) fn announced_length_any(bytes: &[u8]) -> Result<usize, Damage> {
     Ok(Header::read(bytes)?.layout.total)
+}
+
+/// Where in the record which `bytes` begin its payload begins, as it says. Needs [`HEADER`] bytes.
+pub(crate) fn announced_payload_any(bytes: &[u8]) -> Result<usize, Damage> {
+    Ok(Header::read(bytes)?.layout.payload.start)
 }
 
 /// The key and kind that the record which `bytes` begin says it has. Needs [`HEADER`] bytes.

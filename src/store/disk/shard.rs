@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `generation` | opening the index that `CURRENT` names |
 //! | `read` | from a place to a verified record |
+//! | `lend` | a record as a place in a file, to be mapped |
 //! | `turn` | the lock, and what its holder remembers |
 //! | `publish` | one record more |
 //! | `rebuild` | one generation more, from the last one or from the segments |
@@ -25,6 +26,7 @@
 
 mod evict;
 mod generation;
+pub(crate) mod lend;
 mod pack;
 mod publish;
 mod read;

@@ -23,6 +23,7 @@ use super::map::MapFs;
 use super::reason::Reason;
 use super::record::Kind;
 use super::root::Root;
+use super::shard::lend::{Lent, Mark, Unlent};
 use super::shard::{Shard, Turn, Unwritten, trusted};
 use super::sizing::{Sizing, shard_bits};
 use super::trust::Opened;
@@ -117,13 +118,38 @@ impl<F: MapFs> Shards<F> {
         record: &[u8],
         replace: Replace,
     ) -> Result<Put, Failure> {
+        self.put_by(|open| open.of(key).turn()?.put(key, kind, record, replace))
+    }
+
+    /// As [`put`](Self::put) of an artifact, in a segment of its own, so that it can be [lent](Self::lend).
+    pub(crate) fn put_alone(
+        &self,
+        key: &Key,
+        record: &[u8],
+        replace: Replace,
+    ) -> Result<Put, Failure> {
+        let kind = Kind::Artifact;
+        self.put_by(|open| open.of(key).turn()?.put_alone(key, kind, record, replace))
+    }
+
+    /// The artifact of `key` as a place in a file. `is_marked` is asked whether the file was verified before as it is
+    /// now; if it was not it is verified.
+    pub(crate) fn lend(
+        &self,
+        key: &Key,
+        is_marked: &dyn Fn(&Mark) -> bool,
+    ) -> Result<Lent<F::Handle>, Unlent> {
+        self.held().ok_or(Unlent::Absent)?.of(key).lend(key, is_marked)
+    }
+
+    fn put_by(&self, put: impl FnMut(&Open<F>) -> Result<Put, Unwritten>) -> Result<Put, Failure> {
         const DOING: &str = "publishing a record";
         let failed_s = self.failed_s.load(Ordering::Relaxed);
         // A clock that was set back must not make the minute longer.
         if failed_s != 0 && self.root.fs().unix_seconds().abs_diff(failed_s) < BACK_OFF_S {
             return Err(self.failure(Reason::BackingOff.into(), DOING));
         }
-        let put = self.write(DOING, |open| open.of(key).turn()?.put(key, kind, record, replace));
+        let put = self.write(DOING, put);
         match &put {
             Ok(_) => self.failed_s.store(0, Ordering::Relaxed),
             Err(failure) if failure.reason.is_lasting() => {

@@ -10,7 +10,7 @@
 //! Down to a few segments that is all or nothing: so what is worth keeping is written anew. Records in segments of
 //! their own stay where they are. Readers find every entry that is kept in one generation or the other, as in a rebuild.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Unwritten;
 use super::generation::Held;
@@ -90,6 +90,10 @@ impl<F: MapFs> Turn<'_, F> {
         let hour = self.shard.hour();
         let occupied: BTreeMap<_, _> = survey.segments.iter().copied().collect();
         let mut entries: Vec<_> = held.entries().enumerate().collect();
+        let mut entries_in = HashMap::new();
+        for (_, (candidate, _)) in &entries {
+            *entries_in.entry(candidate.location.segment).or_insert(0) += 1;
+        }
         let density = |(candidate, recency): &(Candidate, Recency)| {
             worth(*recency, hour) / candidate.location.length as f64
         };
@@ -99,7 +103,7 @@ impl<F: MapFs> Turn<'_, F> {
         let (mut written, mut staying) = (0, 0);
         for (n, entry) in entries {
             let Candidate { location, .. } = entry.0;
-            let is_alone = self.is_alone(location);
+            let is_alone = self.is_alone(held, &entry.0, entries_in[&location.segment]);
             let (more_written, more_staying) = match occupied.get(&location.segment) {
                 None => continue,
                 Some(_) if !is_alone => (location.length, 0),
@@ -126,8 +130,10 @@ impl<F: MapFs> Turn<'_, F> {
         (chosen.into_iter().map(|(_, entry)| entry).collect(), kept)
     }
 
-    fn is_alone(&self, location: Location) -> bool {
-        location.length > self.shard.sizing.shared
+    /// Whether an entry, in a segment of so many, is in a segment of its own.
+    fn is_alone(&self, held: &Held<F>, candidate: &Candidate, entries: usize) -> bool {
+        let long = candidate.location.length > self.shard.sizing.shared;
+        long || entries == 1 && self.shard.is_on_page(held, candidate.location)
     }
 
     /// Writes the chosen entries that do not stay into new segments, each of which is `made` and ends there.
@@ -144,7 +150,7 @@ impl<F: MapFs> Turn<'_, F> {
         let mut bytes = self.segment_header(id).encode().to_vec();
         for (candidate, recency) in chosen {
             let Candidate { fingerprint, location, .. } = *candidate;
-            if self.is_alone(location) && kept.contains(&location.segment) {
+            if kept.contains(&location.segment) {
                 packed.push((fingerprint, location, *recency));
                 continue;
             }

@@ -10,6 +10,7 @@
 //! tail are nobody's, and the next writer's.
 
 use super::generation::Held;
+use super::lend::PAGE;
 use super::turn::{Active, Turn};
 use super::{Shard, Unwritten};
 use crate::key::Key;
@@ -25,19 +26,47 @@ use crate::store::disk::large::{Found, Put, Replace};
 use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
 use crate::store::disk::record::{self, Kind, Layout};
-use crate::store::disk::sizing::{Room, Sizing};
+use crate::store::disk::sizing::{self, Sizing};
 use crate::store::failpoint::{self, Step};
 
 /// A fault that tests plant.
 const HALF: Fault = Fault("a record is published of which half was written");
 
-/// Payloads in segments of their own begin at a page, so that they could be mapped.
-const PAGE: u64 = 4096;
+/// Where a record is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// With others, unless it is too long for that.
+    AsFits,
+    /// In a segment of its own.
+    Alone,
+}
 
 impl<F: MapFs> Turn<'_, F> {
     /// Publishes `record`, which [`record::encode`] made for this key and kind.
     pub(crate) fn put(
         &mut self,
+        key: &Key,
+        kind: Kind,
+        record: &[u8],
+        replace: Replace,
+    ) -> Result<Put, Unwritten> {
+        self.put_in(Room::AsFits, key, kind, record, replace)
+    }
+
+    /// As [`put`](Self::put), in a segment of its own however short it is, so that it can be [lent](Shard::lend).
+    pub(crate) fn put_alone(
+        &mut self,
+        key: &Key,
+        kind: Kind,
+        record: &[u8],
+        replace: Replace,
+    ) -> Result<Put, Unwritten> {
+        self.put_in(Room::Alone, key, kind, record, replace)
+    }
+
+    fn put_in(
+        &mut self,
+        room: Room,
         key: &Key,
         kind: Kind,
         record: &[u8],
@@ -55,7 +84,7 @@ impl<F: MapFs> Turn<'_, F> {
             {
                 return Ok(Put::Existing(found));
             }
-            let (held, location) = self.write(held, record, &layout)?;
+            let (held, location) = self.write(held, room, record, &layout)?;
             let old = self.entries_of(&held, key, kind);
             let writer = held.writer().ok_or(Reason::NotWritable)?;
             let is_tail = |tail: Tail| tail.segment == location.segment;
@@ -114,6 +143,7 @@ impl<F: MapFs> Turn<'_, F> {
     fn write(
         &mut self,
         held: Held<F>,
+        room: Room,
         record: &[u8],
         layout: &Layout,
     ) -> Result<(Held<F>, Location), Unwritten> {
@@ -123,7 +153,7 @@ impl<F: MapFs> Turn<'_, F> {
             return Err(Reason::OverLimit.into());
         }
         let held = self.room_for_an_entry(held)?;
-        if length > sizing.shared {
+        if room == Room::Alone || length > sizing.shared {
             return self.write_alone(held, record, layout);
         }
         let (held, location) = self.room_for_bytes(held, length)?;
@@ -135,9 +165,9 @@ impl<F: MapFs> Turn<'_, F> {
     fn room_for_an_entry(&mut self, held: Held<F>) -> Result<Held<F>, Unwritten> {
         let log2 = held.header().log2_slots;
         match self.shard.sizing.room(log2, held.counts()) {
-            Room::Enough => Ok(held),
-            Room::Rebuild(log2) => self.rebuild(&held, log2),
-            Room::Evict => {
+            sizing::Room::Enough => Ok(held),
+            sizing::Room::Rebuild(log2) => self.rebuild(&held, log2),
+            sizing::Room::Evict => {
                 self.evict_entries(&held)?;
                 self.rebuild(&held, self.shard.sizing.max_log2_slots)
             }

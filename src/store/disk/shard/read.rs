@@ -101,7 +101,7 @@ impl<F: MapFs> Shard<F> {
     }
 
     /// Copies the first `length` bytes at a place, if its segment can be mapped.
-    fn copy(&self, held: &Held<F>, location: Location, length: u64) -> Option<Vec<u8>> {
+    pub(super) fn copy(&self, held: &Held<F>, location: Location, length: u64) -> Option<Vec<u8>> {
         let map = self.map(held, location)?;
         Some(map.copy_new(location.offset as usize, length as usize))
     }

@@ -1,0 +1,167 @@
+//! Memory that images run in.
+//!
+//! ```text
+//!   reserved   │ text, from the file or a copy of it     │ slots        │
+//!   Unbound      executable, shared │ writable, private    writable
+//!   Bound        executable                               readable       ──drop──► unmapped
+//! ```
+//!
+//! Nothing is ever writable and executable at once. Addresses to call are had of [`Bound`] only, and the way back does not
+//! exist.
+//!
+//! Invariants that the `SAFETY` comments cite:
+//!
+//! - *I1* A [`Region`] is one mapping, or several side by side, which nobody else knows and which lives until it is dropped.
+//! - *I2* Nothing reads or writes a region through a reference; what is written to it goes to its private parts, before any
+//!   of its code runs.
+//! - *I3* The file behind mapped text is never written or shortened: the store promises it. One that is in spite of that
+//!   changes the code, or raises SIGBUS, as with any program's own file.
+//! - *I4* Whoever calls code in it holds a handle on it for as long as the call lasts: that is what the `# Safety` sections
+//!   of all ways to a callable address say.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::ptr::NonNull;
+
+use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
+
+use super::PAGE;
+
+/// Text and slots of an image, of which the slots are still to be filled in.
+#[derive(Debug)]
+pub(crate) struct Unbound {
+    region: Region,
+    text: usize,
+    slots: usize,
+    is_mapped: bool,
+}
+
+/// An image that can run. Dropping it unmaps it.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    region: Region,
+    text: usize,
+    is_mapped: bool,
+}
+
+/// Memory of this process.
+#[derive(Debug)]
+struct Region {
+    start: NonNull<c_void>,
+    length: usize,
+}
+
+// SAFETY: by I1 the memory belongs to this value alone; a shared reference gives nothing but numbers.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Private memory of so many whole pages, all zeros.
+    fn reserve(length: usize) -> io::Result<Self> {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping, at an address of the kernel's choice, takes no memory that anyone has.
+        let start = unsafe { mm::mmap_anonymous(std::ptr::null_mut(), length, access, flags)? };
+        let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Region { start, length })
+    }
+
+    /// The byte at `offset`, which is inside.
+    fn at(&self, offset: usize) -> *mut c_void {
+        assert!(offset < self.length, "byte {offset} of {}", self.length);
+        self.start.as_ptr().wrapping_byte_add(offset)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: by I1 the mapping is this value's own; by I2 no reference points into it; by I4 nobody executes it.
+        let unmapped = unsafe { mm::munmap(self.start.as_ptr(), self.length) };
+        debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+    }
+}
+
+impl Unbound {
+    /// Maps `text` bytes of a file from `offset` on, both whole pages, with room for so many slots behind them.
+    pub(crate) fn map(file: &File, offset: u64, text: usize, slots: usize) -> io::Result<Self> {
+        let region = Region::reserve(text + room(slots))?;
+        let access = ProtFlags::READ | ProtFlags::EXEC;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: takes the place of pages that by I1 are ours alone, at the beginning of the region and within it; by I3
+        // what is mapped stays as it is.
+        unsafe { mm::mmap(region.at(0), text, access, flags, file, offset)? };
+        Ok(Unbound { region, text, slots, is_mapped: true })
+    }
+
+    /// A copy of `text`, which is whole pages, with room for so many slots behind it.
+    pub(crate) fn copy(text: &[u8], slots: usize) -> io::Result<Self> {
+        let region = Region::reserve(text.len() + room(slots))?;
+        // SAFETY: the region is longer, writable, ours alone by I1, and new: so the two do not overlap.
+        unsafe { region.at(0).cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        Ok(Unbound { region, text: text.len(), slots, is_mapped: false })
+    }
+
+    /// The address of the text, which stays where it is.
+    pub(crate) fn base(&self) -> u64 {
+        self.region.start.as_ptr().addr() as u64
+    }
+
+    /// Fills in the slots, in their order, and makes the whole callable.
+    ///
+    /// # Panics
+    ///
+    /// If there are more or fewer addresses than slots.
+    pub(crate) fn bind(self, addresses: &[u64]) -> io::Result<Bound> {
+        assert_eq!(addresses.len(), self.slots, "an address for each slot");
+        let room = room(self.slots);
+        if room > 0 {
+            let slots = self.region.at(self.text);
+            // SAFETY: there is room for that many words, at a page and so aligned, writable, ours alone by I1 and I2.
+            unsafe {
+                slots.cast::<u64>().copy_from_nonoverlapping(addresses.as_ptr(), addresses.len());
+            }
+            // SAFETY: these pages are ours by I1, and by I2 nobody writes to them any more.
+            unsafe { mm::mprotect(slots, room, MprotectFlags::READ)? };
+        }
+        if !self.is_mapped {
+            let access = MprotectFlags::READ | MprotectFlags::EXEC;
+            // SAFETY: as above, of the text.
+            unsafe { mm::mprotect(self.region.at(0), self.text, access)? };
+        }
+        let Unbound { region, text, is_mapped, .. } = self;
+        Ok(Bound { region, text, is_mapped })
+    }
+}
+
+impl Bound {
+    /// The address of the text.
+    pub(crate) fn base(&self) -> u64 {
+        self.region.start.as_ptr().addr() as u64
+    }
+
+    /// How many bytes of text there are.
+    pub(crate) fn length(&self) -> usize {
+        self.text
+    }
+
+    /// Whether the text is the file's.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.is_mapped
+    }
+
+    /// The pointer to the byte at `offset` of the text, to be called.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such byte.
+    pub(crate) fn pointer(&self, offset: u32) -> *const u8 {
+        assert!((offset as usize) < self.text, "an entry point lies in the text");
+        self.region.at(offset as usize).cast_const().cast()
+    }
+}
+
+/// The whole pages that so many slots take.
+fn room(slots: usize) -> usize {
+    (slots * size_of::<u64>()).next_multiple_of(PAGE)
+}

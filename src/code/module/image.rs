@@ -1,0 +1,379 @@
+//! Keyed groups as images: functions that a module calls where the cache has them, in place of copies.
+//!
+//! ```text
+//!   with_image(key, build) ──► store ──hit──► mapped ──► per function: jmp to it, in the memory of the JITModule
+//!                                │ miss                    slots: filled in by finalize_definitions
+//!                                └► build(module), compiled to code that is independent of where it lies
+//! ```
+//!
+//! A `JITModule` knows functions by what it holds itself, so it gets a jump for each: what it gives out as a function's
+//! address is the jump's, everywhere, in slots too. Within an image near calls go to the function at once.
+
+use std::mem::ManuallyDrop;
+
+use cranelift_module::{
+    FuncId, FuncOrDataId, Module, ModuleError, ModuleReloc, ModuleRelocTarget, ModuleResult,
+};
+use target_lexicon::Architecture;
+
+use super::group::{Group, Recording, Target, Unmade};
+use super::{CachingModule, Settings};
+use crate::code::artifact::RelocationKind;
+use crate::code::image::build::{self, Piece, Reference};
+use crate::code::image::load::{self, Opened};
+use crate::code::image::memory::{Bound, Unbound};
+use crate::code::image::{self, Slot};
+use crate::code::{CodeError, audit, target};
+use crate::key::Key;
+use crate::store::{Draft, Meta, Origin};
+use crate::sync::Arc;
+
+/// `jmp *0(%rip)`, before the address that it goes to. It changes no register.
+const JUMP: [u8; 6] = [0xFF, 0x25, 0, 0, 0, 0];
+
+/// The images of a module.
+#[derive(Default)]
+pub(super) struct Images {
+    pending: Vec<Pending>,
+    /// A module that is dropped leaves its code where it is, as a `JITModule` does.
+    bound: ManuallyDrop<Vec<Bound>>,
+}
+
+/// An image whose functions are defined and cannot be called yet.
+struct Pending {
+    memory: Unbound,
+    slots: Vec<Address>,
+}
+
+/// What a slot is to hold.
+enum Address {
+    Known(u64),
+    Of(ModuleRelocTarget),
+}
+
+impl Images {
+    /// Unmaps all of them.
+    pub(super) fn free(mut self) {
+        drop(std::mem::take(&mut *self.bound));
+    }
+}
+
+/// A group that was built as an image.
+struct Built {
+    /// By the group's numbers.
+    ids: Vec<FuncOrDataId>,
+    payload: Vec<u8>,
+    functions: usize,
+    /// Why it cannot be kept.
+    unkept: Option<&'static str>,
+}
+
+impl CachingModule {
+    /// As [`with_key`](Self::with_key), with all functions of the group as one image: machine code that every process maps
+    /// from the one file in the cache, in place of a copy of its own. A hit costs next to nothing per function, no memory for
+    /// code, and what is mapped stays while it is in use, whatever becomes of the cache.
+    ///
+    /// ```no_run
+    /// # use cachelift::code::CachingModule;
+    /// # use cranelift_module::{FuncOrDataId, Module, ModuleResult};
+    /// # fn compile(module: &mut CachingModule, source: &str) -> ModuleResult<()> { Ok(()) }
+    /// # fn f(module: &mut CachingModule, source: &str) -> ModuleResult<()> {
+    /// let key = module.store().key("my language v3").str("source", source).finish();
+    /// module.with_image(&key, |module| compile(module, source))?; // was: module.with_key(..)
+    /// module.finalize_definitions()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// An image has a file of its own and takes two pages at least, so it is for groups that are worth that: programs, modules,
+    /// libraries; for a function or two [`with_key`](Self::with_key) is the better choice. What the address of a function is in the module is
+    /// a jump to it, so calls from outside cost a jump more. The functions are compiled to position-independent code, and have
+    /// other keys than those of the same module outside of images. `build` must not finalize what it defines.
+    ///
+    /// Where the file cannot be mapped as executable (`noexec`, a security policy, a file system of another kind, no directory)
+    /// it is copied into the module's own memory; `Stats::reasons` counts why (`image-…`). Within another group this is
+    /// part of that group, and elsewhere than on x86-64 it is `with_key`.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_key`](Self::with_key); and that the system gives no memory.
+    pub fn with_image(
+        &mut self,
+        key: &Key,
+        build: impl FnOnce(&mut Self) -> ModuleResult<()>,
+    ) -> ModuleResult<Origin> {
+        let supported = self.inner.isa().triple().architecture == Architecture::X86_64;
+        if self.recording.is_some() || !supported {
+            return self.with_key(key, build);
+        }
+        let name = self
+            .store
+            .key("cachelift image v1")
+            .key("environment", &self.own.environment)
+            .key("group", key)
+            .finish();
+        let store = self.store.clone();
+        let mut build = Some(build);
+        let mut built = None;
+        let got = store.try_lend_with(&name, || {
+            let build = build.take().expect("made once");
+            let made = built.insert(self.build_image(build).map_err(Unmade::Failed)?);
+            match made.unkept {
+                Some(reason) => Err(Unmade::Unkept(reason)),
+                None => Ok(Draft { payload: made.payload.clone(), meta: made.meta() }),
+            }
+        });
+        let (loan, origin) = match got {
+            Ok((loan, origin)) => (Some(loan), origin),
+            Err(Unmade::Failed(error)) => return Err(error),
+            Err(Unmade::Unkept(reason)) => {
+                store.count_reason(reason, "an image cannot be kept because of what is in it");
+                (None, Origin::Made)
+            }
+        };
+        if store.config().audit
+            && let (Some(loan), Some(build)) = (&loan, build.take())
+        {
+            store.count_audited();
+            let made = built.insert(self.build_image(build)?);
+            let kept = load::payload(loan).unwrap_or_default();
+            if made.unkept.is_some() || kept != made.payload {
+                return Err(backend(made.difference(&name, &kept)));
+            }
+        }
+        let opened = match &loan {
+            Some(loan) => load::open(loan, &self.own.environment, &store).map_err(backend)?,
+            None => None,
+        };
+        match (opened, built) {
+            // Of two who made it at once, one has the other's: these must be the same to its ids.
+            (Some(opened), Some(built)) if built.payload.starts_with(opened.tables.bytes()) => {
+                self.define_image(opened, Some(built.ids))?;
+                Ok(origin)
+            }
+            (_, Some(built)) => {
+                self.define_copy(built)?;
+                Ok(Origin::Made)
+            }
+            (opened, None) => {
+                if let Some(opened) = opened
+                    && self.define_image(opened, None)?
+                {
+                    return Ok(origin);
+                }
+                store
+                    .count_reason("unusable", "an image does not fit what the module has declared");
+                let build = build.take().expect("nothing was made");
+                let built = self.build_image(build)?;
+                self.define_copy(built)?;
+                Ok(Origin::Made)
+            }
+        }
+    }
+
+    /// For whom functions are compiled now.
+    pub(super) fn settings(&self) -> Arc<Settings> {
+        match &self.independent {
+            Some(independent) if self.is_imaging() => Arc::clone(independent),
+            _ => Arc::clone(&self.own),
+        }
+    }
+
+    /// Whether what is defined is to be part of an image.
+    pub(super) fn is_imaging(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.imaging)
+    }
+
+    /// A function is defined that is to be in the text of the image that is being made.
+    pub(super) fn note_text(
+        &mut self,
+        id: FuncId,
+        align: u64,
+        code: &[u8],
+        relocs: &[ModuleReloc],
+    ) -> ModuleResult<()> {
+        let recording = self.recording.as_mut().expect("an image is being made");
+        if !recording.note_text(id, align, code, relocs) {
+            let decl = self.inner.declarations().get_function_decl(id);
+            return Err(ModuleError::DuplicateDefinition(decl.linkage_name(id).into_owned()));
+        }
+        Ok(())
+    }
+
+    /// Fills in the slots of the images that were defined since the last time.
+    pub(super) fn bind_images(&mut self) -> ModuleResult<()> {
+        for Pending { memory, slots } in std::mem::take(&mut self.images.pending) {
+            let addresses: Vec<_> = slots
+                .iter()
+                .map(|slot| match slot {
+                    Address::Known(address) => *address,
+                    Address::Of(name) => self.inner.get_address(name).expose_provenance() as u64,
+                })
+                .collect();
+            let bound = memory.bind(&addresses).map_err(load::memory_error).map_err(backend)?;
+            self.images.bound.push(bound);
+        }
+        Ok(())
+    }
+
+    /// Builds a group whose functions are compiled to position-independent code.
+    fn build_image(
+        &mut self,
+        build: impl FnOnce(&mut Self) -> ModuleResult<()>,
+    ) -> ModuleResult<Built> {
+        if self.independent.is_none() {
+            let isa = target::position_independent(self.inner.isa())
+                .ok_or_else(|| backend(unsupported("no position-independent code")))?;
+            let settings = Settings::new(&self.store, self.keep, &*isa);
+            self.independent = Some(Arc::new(Settings { isa: Some(isa), ..settings }));
+        }
+        self.recording = Some(Recording::of_image());
+        let built = build(self);
+        let mut recording = self.recording.take().unwrap_or_default();
+        built?;
+        let text = std::mem::take(&mut recording.text);
+        let (ids, unkept) = (recording.ids.clone(), recording.unkept.take());
+        let (environment, declarations) = (&self.own.environment, self.inner.declarations());
+        // What cannot be kept because of its names can be loaded here, by its ids.
+        let (group, unkept) = match recording.group(environment, declarations) {
+            Ok(group) => (postcard::to_allocvec(&group).expect("plain data encodes"), unkept),
+            Err(reason) => (Vec::new(), unkept.or(Some(reason))),
+        };
+
+        let piece_of: std::collections::HashMap<_, _> =
+            text.iter().enumerate().map(|(n, code)| (code.declaration, n)).collect();
+        let name_of = |number: u32| match ids[number as usize] {
+            FuncOrDataId::Func(id) => declarations.get_function_decl(id).name.as_deref(),
+            FuncOrDataId::Data(id) => declarations.get_data_decl(id).name.as_deref(),
+        };
+        let align = self.inner.isa().function_alignment().preferred as usize;
+        let mut pieces = Vec::with_capacity(text.len());
+        for code in &text {
+            let references = code.relocs.iter().map(|(offset, kind, target, addend)| {
+                let kind = RelocationKind::from_reloc(*kind)
+                    .ok_or_else(|| format!("relocations {kind:?} are not supported"))?;
+                let target = match *target {
+                    // The module's address of a function is that of a jump, for all who ask.
+                    Target::Declared(number) if kind == RelocationKind::X86GotPcRel4 => {
+                        build::Target::Symbol(number)
+                    }
+                    Target::Declared(number) => match piece_of.get(&number) {
+                        Some(piece) => build::Target::Piece(*piece, 0),
+                        None => build::Target::Symbol(number),
+                    },
+                    Target::Within(number, offset) => {
+                        build::Target::Piece(piece_of[&number], offset)
+                    }
+                    Target::Libcall(libcall) => build::Target::Libcall(libcall),
+                };
+                Ok(Reference { offset: *offset, kind, target, addend: *addend })
+            });
+            pieces.push(Piece {
+                name: name_of(code.declaration).unwrap_or_default(),
+                number: code.declaration,
+                detail: Vec::new(),
+                code: &code.code,
+                align: align.max(usize::try_from(code.align).unwrap_or(usize::MAX)),
+                references: references
+                    .collect::<Result<_, String>>()
+                    .map_err(|reason| backend(unsupported(&reason)))?,
+                traps: &[],
+            });
+        }
+        let payload = build::build(environment, &pieces, &[], &group)
+            .map_err(|reason| backend(unsupported(&reason)))?;
+        Ok(Built { functions: pieces.len(), payload, unkept, ids })
+    }
+
+    /// Defines the functions of an image that was built just now, in memory of this process.
+    fn define_copy(&mut self, built: Built) -> ModuleResult<()> {
+        let opened = load::copy(&built.payload, &self.own.environment).map_err(backend)?;
+        let opened = opened.expect("what was just built is an image");
+        self.define_image(opened, Some(built.ids)).map(drop)
+    }
+
+    /// Defines the functions of an image. `ids` are those of a group that was built here, so that all but the text is
+    /// declared and defined already. Nothing is defined, and the answer is no, if it does not fit.
+    fn define_image(
+        &mut self,
+        opened: Opened,
+        ids: Option<Vec<FuncOrDataId>>,
+    ) -> ModuleResult<bool> {
+        let Opened { tables, memory } = opened;
+        let (ids, group) = match ids {
+            Some(ids) => (ids, None),
+            None => {
+                let Some(group) = Group::decode(tables.group(), &self.own.environment) else {
+                    return Ok(false);
+                };
+                let numbers = group.declarations.len();
+                let fits = tables.functions().all(|function| group.is_function(function.number))
+                    && tables.slots().all(|slot| match slot {
+                        Slot::Symbol(number) => (number as usize) < numbers,
+                        _ => true,
+                    });
+                if !fits {
+                    return Ok(false);
+                }
+                let Some(ids) = self.declare_group(&group) else { return Ok(false) };
+                (ids, Some(group))
+            }
+        };
+        let mut jump = [0; 14];
+        jump[..6].copy_from_slice(&JUMP);
+        for function in tables.functions() {
+            let FuncOrDataId::Func(id) = ids[function.number as usize] else {
+                unreachable!("it is a function's number")
+            };
+            let address = memory.base() + u64::from(function.offset);
+            jump[6..].copy_from_slice(&address.to_le_bytes());
+            self.inner.define_function_bytes(id, 1, &jump, &[])?;
+        }
+        let slots = tables
+            .slots()
+            .map(|slot| match slot {
+                Slot::Symbol(number) => Address::Of(match ids[number as usize] {
+                    FuncOrDataId::Func(id) => ModuleRelocTarget::from(id),
+                    FuncOrDataId::Data(id) => ModuleRelocTarget::from(id),
+                }),
+                Slot::Libcall(libcall) => Address::Of(ModuleRelocTarget::LibCall(libcall)),
+                Slot::Own(offset) => Address::Known(memory.base() + u64::from(offset)),
+            })
+            .collect();
+        self.images.pending.push(Pending { memory, slots });
+        if let Some(group) = group {
+            self.define_group(&group, &ids)?;
+        }
+        Ok(true)
+    }
+}
+
+impl Built {
+    fn meta(&self) -> Meta {
+        Meta {
+            label: format!("image of {} functions", self.functions),
+            producer: concat!("cachelift ", env!("CARGO_PKG_VERSION"), " module").into(),
+            ..Meta::default()
+        }
+    }
+
+    /// The error that says that what was kept is something else.
+    fn difference(&self, name: &Key, kept: &[u8]) -> CodeError {
+        let list = |bytes: &[u8]| {
+            image::listing(bytes).unwrap_or_else(|| format!("{} bytes\n", bytes.len()))
+        };
+        let made = match self.unkept {
+            Some(reason) => format!("what cannot be kept: {reason}\n"),
+            None => list(&self.payload),
+        };
+        audit::difference(&format!("of the image {name}"), list(kept), made)
+    }
+}
+
+fn unsupported(reason: &str) -> CodeError {
+    CodeError::Unsupported { function: "of an image".into(), reason: reason.into() }
+}
+
+fn backend(error: CodeError) -> ModuleError {
+    ModuleError::Backend(error.into())
+}

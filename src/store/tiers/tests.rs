@@ -1,0 +1,215 @@
+//! What is lent: verified once per boot, and again whenever the file may have changed.
+
+use std::convert::Infallible;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::*;
+use crate::race::with_planted;
+use crate::store::disk::fs::FsClass;
+use crate::store::disk::testing::{Faulty, key, quick_temp};
+use crate::store::disk::trust::SPACE;
+
+/// A cache of one shard.
+fn tiers(fs: &Faulty, dir: &Path) -> Tiers<Faulty> {
+    let mut config = Config::default().dir(dir.join("cache"));
+    config.max_size = 1 << 20;
+    Tiers::open_on(fs.clone(), config)
+}
+
+fn payload() -> Vec<u8> {
+    (0..40_000_u32).flat_map(|n| n.to_le_bytes()).collect()
+}
+
+fn make(tiers: &Tiers<Faulty>) -> (Loan<std::fs::File>, Origin) {
+    let made = tiers.try_lend_with(&key(1), || Ok::<_, Infallible>(Draft::new(payload())));
+    made.unwrap()
+}
+
+fn lent(tiers: &Tiers<Faulty>) -> Option<Vec<u8>> {
+    let lent = tiers.lend(&key(1)).ok()?;
+    assert!(lent.offset.is_multiple_of(4096));
+    let mut bytes = vec![0; lent.length as usize];
+    lent.file.read_exact_at(&mut bytes, lent.offset).unwrap();
+    assert!(bytes.starts_with(&lent.head) && !lent.head.is_empty());
+    Some(bytes)
+}
+
+/// Whether what is lent now is verified: whether it is read whole, which `read_at` alone does here.
+fn is_verified(fs: &Faulty, tiers: &Tiers<Faulty>) -> bool {
+    fs.fail_all(&["read_at"], Errno::IO);
+    let lent = tiers.lend(&key(1)).is_ok();
+    fs.heal();
+    !lent
+}
+
+/// The file of the record.
+fn file(dir: &Path) -> PathBuf {
+    let shard = dir.join("cache").join(SPACE).join("s/00");
+    let long = |path: &PathBuf| path.metadata().unwrap().len() > 100_000;
+    let mut files: Vec<_> = std::fs::read_dir(shard).unwrap().map(|e| e.unwrap().path()).collect();
+    files.retain(|path| {
+        path.file_name().unwrap().to_str().unwrap().starts_with("seg-") && long(path)
+    });
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
+}
+
+/// Mutants seen: the time of change left out of marks, inode and time of change, the boot or the place not compared; never
+/// verified; never marked; the checksum not compared; a copy kept in memory.
+#[test]
+fn a_file_is_verified_once_per_boot_while_it_stays_the_same() {
+    let (fs, dir) = (Faulty::default(), quick_temp());
+    let tiers = tiers(&fs, dir.path());
+    let (loan, origin) = make(&tiers);
+    assert!(matches!(loan, Loan::File(_)) && origin == Origin::Made);
+    assert_eq!(tiers.memory.get_with(&key(1), |_| ()), None, "no copy of it is kept");
+    // A change in this moment would leave the times as they are.
+    assert!(
+        is_verified(&fs, &tiers) && lent(&tiers) == Some(payload()) && is_verified(&fs, &tiers)
+    );
+    fs.pass(3);
+    assert!(is_verified(&fs, &tiers), "it was not marked before");
+    assert_eq!(lent(&tiers), Some(payload()));
+    assert!(!is_verified(&fs, &tiers), "it is marked now");
+    // In other processes too.
+    let other = self::tiers(&fs, dir.path());
+    assert!(other.note(&key(1)).is_some() && !is_verified(&fs, &other));
+
+    let file = file(dir.path());
+    let meta = std::fs::metadata(&file).unwrap();
+    let open = || std::fs::File::options().write(true).open(&file).unwrap();
+    let changes: [&dyn Fn(); 3] = [
+        // Another time of use.
+        &|| open().set_modified(std::time::SystemTime::now()).unwrap(),
+        // Other rights, and the same again: the time of change tells.
+        &|| {
+            for mode in [0o400, 0o600] {
+                std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            }
+        },
+        // A copy of the same bytes and times: another file.
+        &|| {
+            let copy = file.with_extension("copy");
+            std::fs::copy(&file, &copy).unwrap();
+            std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o600)).unwrap();
+            std::fs::rename(&copy, &file).unwrap();
+            open().set_modified(meta.modified().unwrap()).unwrap();
+        },
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        change();
+        assert!(is_verified(&fs, &tiers), "{n}");
+        assert!(!with_planted(crate::store::disk::shard::lend::TRUSTING, || is_verified(
+            &fs, &tiers
+        )));
+        fs.pass(10);
+        assert_eq!(lent(&tiers), Some(payload()), "{n}");
+        assert!(!is_verified(&fs, &tiers), "{n}");
+    }
+
+    // The same in another boot, and of another place.
+    let mark = tiers.note(&key(1)).unwrap();
+    for at in [0, 15, 16, 24, 32, 40, 56, 72, 80] {
+        let mut other = mark.clone();
+        other[at] ^= 1;
+        tiers.set_note(&key(1), &other).unwrap();
+        assert!(is_verified(&fs, &tiers), "{at}");
+    }
+
+    // Damage in place, with the times set back: it is seen, and made anew.
+    tiers.set_note(&key(1), &mark).unwrap();
+    assert!(!is_verified(&fs, &tiers));
+    let modified = std::fs::metadata(&file).unwrap().modified().unwrap();
+    open().write_all_at(&[0xAA], 20_000).unwrap();
+    open().set_modified(modified).unwrap();
+    assert_eq!(lent(&tiers), None);
+    assert_eq!(tiers.stats().reasons["damaged-checksum"], 1);
+    let (loan, origin) = make(&tiers);
+    assert!(matches!(loan, Loan::File(_)) && origin == Origin::Made);
+    assert_eq!(lent(&tiers), Some(payload()));
+}
+
+/// A file that is changed in the same tick as it is marked: the planted fault marks it at once.
+#[test]
+fn a_hasty_mark_is_noticed() {
+    let (fs, dir) = (Faulty::default(), quick_temp());
+    let tiers = tiers(&fs, dir.path());
+    make(&tiers);
+    let verified = with_planted(crate::store::disk::shard::lend::HASTY, || {
+        assert!(lent(&tiers).is_some());
+        is_verified(&fs, &tiers)
+    });
+    assert!(!verified, "the fault is not seen");
+}
+
+/// Where files cannot be mapped, and where the directory may not be written: nothing fails.
+#[test]
+fn what_is_not_lent_is_read() {
+    let (fs, dir) = (Faulty::default(), quick_temp());
+    fs.become_class(FsClass::Foreign);
+    let foreign = tiers(&fs, dir.path());
+    for expected in [Origin::Made, Origin::Memory] {
+        let (loan, origin) = make(&foreign);
+        let Loan::Bytes(record, Unlent::FileSystem) = loan else { panic!("{loan:?}") };
+        assert_eq!((record.payload(), origin), (&payload()[..], expected));
+    }
+    let (fs, dir) = (Faulty::default(), quick_temp());
+    make(&tiers(&fs, dir.path()));
+    let mut config = Config::default().dir(dir.path().join("cache"));
+    (config.max_size, config.mode) = (1 << 20, Mode::ReadOnly);
+    let reader = Tiers::open_on(fs.clone(), config);
+    fs.pass(5);
+    assert_eq!(lent(&reader), Some(payload()));
+    assert!(is_verified(&fs, &reader) && reader.note(&key(1)).is_none());
+}
+
+/// A record that shares its file is not lent, and one that is lent is a record as others.
+#[test]
+fn only_records_with_files_of_their_own_are_lent() {
+    let (fs, dir) = (Faulty::default(), quick_temp());
+    let tiers = tiers(&fs, dir.path());
+    tiers.put(&key(1), Draft::new(vec![7; 3000])).unwrap();
+    assert_eq!(tiers.lend(&key(1)).unwrap_err(), Unlent::Shared);
+    assert_eq!(tiers.lend(&key(2)).unwrap_err(), Unlent::Absent);
+    let (loan, _) = make(&tiers);
+    assert!(matches!(loan, Loan::Bytes(..)), "the first publisher wins");
+    tiers.remove(&key(1)).unwrap();
+    make(&tiers);
+    let record = tiers.get(&key(1)).unwrap();
+    assert_eq!(record.payload(), payload());
+    let usage = tiers.usage();
+    assert_eq!(usage.artifacts.entries, 1);
+    assert!(usage.artifacts.bytes > 160_000 && usage.occupied > 160_000);
+}
+
+/// Any operation that fails on the way ends in a record.
+#[test]
+fn errors_end_in_a_make_or_a_copy() {
+    let dir = quick_temp();
+    let fs = Faulty::default();
+    make(&tiers(&fs, dir.path()));
+    for errno in [Errno::IO, Errno::MFILE, Errno::NOSPC] {
+        for n in 0.. {
+            let tiers = tiers(&fs, dir.path());
+            fs.fail(n, errno);
+            let (loan, _) = make(&tiers);
+            let passed = fs.operations() <= n;
+            fs.heal();
+            match loan {
+                Loan::File(lent) => {
+                    let mut bytes = vec![0; lent.length as usize];
+                    lent.file.read_exact_at(&mut bytes, lent.offset).unwrap();
+                    assert_eq!(bytes, payload());
+                }
+                Loan::Bytes(record, _) => assert_eq!(record.payload(), payload()),
+            }
+            if passed {
+                assert!(n > 10);
+                break;
+            }
+        }
+    }
+}
