@@ -157,7 +157,7 @@ impl<F: MapFs> Shard<F> {
         if !offset.is_multiple_of(PAGE) {
             return Ok(None);
         }
-        let mark = Mark::of(self.boot, &stat, location);
+        let mark = Mark::of(self.root.boot_id(), &stat, location);
         let new_mark = if is_marked(&mark) {
             None
         } else {
@@ -170,7 +170,7 @@ impl<F: MapFs> Shard<F> {
                 }
             })?;
             let after = fs.stat(&file).map_err(|error| reason(&error))?;
-            let stays = Mark::of(self.boot, &after, location) == mark;
+            let stays = Mark::of(self.root.boot_id(), &after, location) == mark;
             (stays && is_settled(&stat, now)).then_some(mark)
         };
         let mut head = head;
