@@ -149,10 +149,7 @@ impl Engine {
         for (number, (engine, program)) in engines.iter().zip(&mut programs).enumerate() {
             trampolines.push(add_trampolines(program, engine.target()));
             for (index, definition) in program.functions.iter().enumerate() {
-                keys.push(match definition.recalled {
-                    Some(key) => key,
-                    None => stream.key(&engine.0.context, &definition.clif),
-                });
+                keys.push(stream.key(&engine.0.context, &definition.clif));
                 places.push((number, index));
             }
         }
@@ -171,8 +168,8 @@ impl Engine {
 
         let fetched = fetched.into_iter().zip(&places).map(|(result, &(number, index))| {
             let (record, origin) = result?;
-            let Definition { name, clif, recalled } = &programs[number].functions[index];
-            if store.config().audit && origin != Origin::Made && recalled.is_none() {
+            if store.config().audit && origin != Origin::Made {
+                let Definition { name, clif } = &programs[number].functions[index];
                 store.count_audited();
                 let compiled = compilers.of(number).compile(name, clif)?;
                 audit::compare(name, record.payload(), &compiled)?;
@@ -210,9 +207,6 @@ impl Engine {
         program: &Program,
         definition: &Definition,
     ) -> Result<Draft, CodeError> {
-        if definition.recalled.is_some() {
-            return Err(CodeError::Gone(definition.name.to_string()));
-        }
         let payload = compiler.compile(&definition.name, &definition.clif)?;
         let options = self.0.options;
         let meta = Meta {
@@ -252,14 +246,11 @@ impl Engine {
         let mut remade = Vec::new();
         let mut decoded = Vec::with_capacity(fetched.len());
         for (i, fetched) in fetched.iter().enumerate() {
-            let Definition { name, clif, recalled } = &program.functions[i];
+            let Definition { name, clif } = &program.functions[i];
             let references = clif.params.user_named_funcs().len();
             let artifact = Artifact::decode(fetched.record.payload(), environment)
                 .ok()
                 .filter(|artifact| artifact.references as usize <= references);
-            if artifact.is_none() && recalled.is_some() {
-                return Err(CodeError::Gone(name.to_string()));
-            }
             if artifact.is_none() {
                 tracing::warn!(key = %fetched.key, "an unusable artifact is compiled again");
                 remade.push((i, compiler.compile(name, clif)?));
@@ -351,8 +342,7 @@ fn add_trampolines(program: &mut Program, target: &Target) -> Vec<usize> {
             let signature = &definition.clif.signature;
             *by_signature.entry(signature).or_insert_with(|| {
                 let clif = Box::new(call::trampoline(signature, target.isa()));
-                let name = call::trampoline_name(signature).into();
-                added.push(Definition { name, clif, recalled: None });
+                added.push(Definition { name: call::trampoline_name(signature).into(), clif });
                 count + added.len() - 1
             })
         })
@@ -411,28 +401,5 @@ mod tests {
         drop((before, behind));
         drop(left);
         assert_eq!(load().function("next").unwrap().name(), "next");
-    }
-
-    /// What was made can be had by its key alone, bound to what its names mean now; what was not is refused. Mutants: a
-    /// recalled function compiled from its empty CLIF; its key computed like any other's.
-    #[test]
-    fn a_function_is_recalled_by_its_key() {
-        let engine = Engine::new(Store::open(Config::default()), Target::host().unwrap());
-        let made = engine.load(next(engine.target())).unwrap();
-        let unit = made.units().next().unwrap();
-        let signature = made.signature("next").unwrap().clone();
-        let recall = |key| {
-            let engine = Engine::new(engine.store().clone(), engine.target().clone());
-            let mut program = Program::new();
-            program.recall("again", key, signature.clone(), []).unwrap();
-            engine.load(program)
-        };
-        let again = recall(unit.key).unwrap();
-        // SAFETY: that is its signature; it has no effects; `again` lives on.
-        let next = unsafe { again.function("again").unwrap().typed::<extern "C" fn(i32) -> i32>() };
-        assert_eq!(next(41), 42);
-        assert_ne!(again.units().next().unwrap().origin, Origin::Made);
-        let error = recall(unit.key.derive(b"another")).unwrap_err();
-        assert_eq!(error, CodeError::Gone("again".into()));
     }
 }

@@ -84,9 +84,6 @@ pub enum CodeError {
         /// What a compile gave, disassembled.
         compiled: String,
     },
-    /// The function was to be recalled, and its artifact is not there any more.
-    #[error("function {0} is not in the store any more")]
-    Gone(String),
     /// The system gave no memory, or none that may be executed.
     #[error("executable memory: {0}")]
     Memory(String),

@@ -11,13 +11,11 @@
 use std::collections::HashMap;
 
 use cranelift_codegen::ir::{
-    ExternalName, Function as Clif, GlobalValueData, Signature, UserExternalName,
-    UserExternalNameRef, UserFuncName,
+    ExternalName, Function as Clif, GlobalValueData, UserExternalName, UserExternalNameRef,
 };
 
 use super::error::CodeError;
 use super::handle::Function;
-use crate::key::Key;
 use crate::sync::Arc;
 
 /// The namespace of external names that were text. No other name may be in it.
@@ -60,10 +58,7 @@ pub(crate) enum Meaning {
 /// A function of a program.
 pub(crate) struct Definition {
     pub(crate) name: Arc<str>,
-    /// Without a body, if it is recalled.
     pub(crate) clif: Box<Clif>,
-    /// The key of its artifact, if that is known beforehand: then it is recalled, and never made.
-    pub(crate) recalled: Option<Key>,
 }
 
 impl Program {
@@ -90,29 +85,7 @@ impl Program {
         let name = Arc::from(name);
         self.names.mean(&name, Meaning::Defined(self.functions.len()))?;
         self.replace_text(&mut clif);
-        self.functions.push(Definition { name, clif: Box::new(clif), recalled: None });
-        Ok(self)
-    }
-
-    /// Adds a function that was made before, by the key of its artifact, which is [`Unit::key`](super::Unit), and the
-    /// external names of its CLIF in their order. Its CLIF need not be built; and if the artifact is gone,
-    /// the load fails with [`CodeError::Gone`].
-    ///
-    /// Fails if the name has a meaning already.
-    pub fn recall(
-        &mut self,
-        name: &str,
-        key: Key,
-        signature: Signature,
-        references: impl IntoIterator<Item = UserExternalName>,
-    ) -> Result<&mut Self, CodeError> {
-        let mut clif = Clif::with_name_signature(UserFuncName::default(), signature);
-        for reference in references {
-            clif.params.ensure_user_func_name(reference);
-        }
-        let name = Arc::from(name);
-        self.names.mean(&name, Meaning::Defined(self.functions.len()))?;
-        self.functions.push(Definition { name, clif: Box::new(clif), recalled: Some(key) });
+        self.functions.push(Definition { name, clif: Box::new(clif) });
         Ok(self)
     }
 
