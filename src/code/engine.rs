@@ -232,7 +232,7 @@ impl Engine {
         let label = match &definition.identity {
             Identity::Clif => format!("{}{}", definition.name, definition.clif.signature),
             Identity::With { label, .. } => label.to_string(),
-            Identity::Known(key) => return Err(missing(&definition.name, key)),
+            Identity::Known(_) => return Err(CodeError::Gone(definition.name.to_string())),
         };
         let payload = compiler.compile(&definition.name, &definition.clif)?;
         let options = self.0.options;
@@ -279,8 +279,8 @@ impl Engine {
                 .ok()
                 .filter(|artifact| artifact.references as usize <= references);
             if artifact.is_none() {
-                if let Identity::Known(key) = identity {
-                    return Err(missing(name, key));
+                if let Identity::Known(_) = identity {
+                    return Err(CodeError::Gone(name.to_string()));
                 }
                 tracing::warn!(key = %fetched.key, "an unusable artifact is compiled again");
                 remade.push((i, compiler.compile(name, clif)?));
@@ -322,10 +322,6 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Engine({:?})", self.0.target)
     }
-}
-
-fn missing(name: &str, key: &Key) -> CodeError {
-    CodeError::Missing { function: name.into(), key: *key }
 }
 
 /// What the keys of functions are computed in, of this store and environment.

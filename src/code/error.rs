@@ -4,8 +4,6 @@ use std::fmt;
 
 use cranelift_codegen::ir::LibCall;
 
-use crate::key::Key;
-
 /// Why code could not be compiled, linked, loaded or called. Every message names the function.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -42,14 +40,9 @@ pub enum CodeError {
         /// The panic's message.
         message: String,
     },
-    /// The store has no code under a key that was noted before: it was evicted or cleared.
-    #[error("function {function}: the cache has no code under {key} any more")]
-    Missing {
-        /// The function's name.
-        function: String,
-        /// The key.
-        key: Key,
-    },
+    /// The function was to be had by its key, and the store has no code under it any more.
+    #[error("function {0} is not in the store any more")]
+    Gone(String),
     /// A name was given two meanings in one program.
     #[error("{name} is defined twice")]
     Duplicate {

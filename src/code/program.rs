@@ -136,7 +136,7 @@ impl Program {
     /// was made: no CLIF is built. `references` are the names that it refers to, as [`references`](Self::references) gave
     /// them then, or others with the same meanings.
     ///
-    /// Fails as [`define`](Self::define) does. The load fails with [`CodeError::Missing`] where the store has no such
+    /// Fails as [`define`](Self::define) does. The load fails with [`CodeError::Gone`] where the store has no such
     /// code; then it is to be defined with its CLIF.
     pub fn define_known(
         &mut self,

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::canon::{Canonical, Capture};
+use super::source::Source;
 use super::syntax::{self, Name};
 use super::types::{Literal, Ty};
 use super::value::{
@@ -36,24 +37,38 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) structs: &'a [Arc<StructDef>],
 }
 
-/// Canonical forms, each made once.
+/// Canonical forms of functions and digests of texts, each made once.
 #[derive(Default)]
-pub(crate) struct Forms(HashMap<usize, (Arc<syntax::Function>, Arc<Canonical>)>);
+pub(crate) struct Forms {
+    functions: HashMap<usize, (Arc<syntax::Function>, Arc<Canonical>)>,
+    texts: HashMap<usize, (Arc<Source>, Key)>,
+}
 
 impl Forms {
+    /// The canonical form of a function.
     pub(crate) fn of(&mut self, function: &Arc<syntax::Function>) -> Arc<Canonical> {
         let form = || (Arc::clone(function), Arc::new(Canonical::of(function)));
-        Arc::clone(&self.0.entry(Arc::as_ptr(function).addr()).or_insert_with(form).1)
+        let known = self.functions.entry(Arc::as_ptr(function).addr());
+        Arc::clone(&known.or_insert_with(form).1)
+    }
+
+    /// The digest of a file's text.
+    pub(crate) fn text(&mut self, source: &Arc<Source>) -> Key {
+        let digest = || {
+            let digest = Key::from_bytes(*blake3::hash(source.text.as_bytes()).as_bytes());
+            (Arc::clone(source), digest)
+        };
+        self.texts.entry(Arc::as_ptr(source).addr()).or_insert_with(digest).1
     }
 }
 
 /// By what the body of a function enters its digest.
-#[derive(Clone, Copy)]
-pub(crate) enum Body<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
     /// By what it says.
     Canonical,
-    /// By where it stands: the number that stands for a file's unchanged text, by the file's name, and the first byte.
-    Place(&'a dyn Fn(&str) -> Option<u32>),
+    /// By where it stands: the text of its file, and the first byte there.
+    Place,
 }
 
 /// The digests of a kernel and of all that it can reach.
@@ -66,13 +81,13 @@ pub(crate) struct Reach {
     pub(crate) arrays: Vec<Arc<Array>>,
 }
 
-/// The digests of `def` and of all that it can reach, as things stand now. `None` if a body stands in no known place.
+/// The digests of `def` and of all that it can reach, as things stand now.
 pub(crate) fn reach(
     def: &Arc<KernelDef>,
     around: Surroundings<'_>,
     forms: &mut Forms,
-    body: Body<'_>,
-) -> Option<Reach> {
+    body: Body,
+) -> Reach {
     let mut walk = Walk {
         around,
         forms,
@@ -84,7 +99,7 @@ pub(crate) fn reach(
     walk.node(Subject::Kernel(Arc::clone(def)));
     let mut next = 0;
     while next < walk.nodes.len() {
-        walk.fill(next)?;
+        walk.fill(next);
         next += 1;
     }
     let digests = digests(&walk.nodes);
@@ -92,7 +107,7 @@ pub(crate) fn reach(
         let Subject::Kernel(def) = &node.subject else { return None };
         Some((*digest, Arc::clone(def)))
     });
-    Some(Reach { root: digests[0], kernels: kernels.collect(), arrays: walk.arrays })
+    Reach { root: digests[0], kernels: kernels.collect(), arrays: walk.arrays }
 }
 
 /// The digest of types, functions among them by the digest that `of` gives them.
@@ -161,7 +176,7 @@ struct Node {
 struct Walk<'a> {
     around: Surroundings<'a>,
     forms: &'a mut Forms,
-    body: Body<'a>,
+    body: Body,
     nodes: Vec<Node>,
     index: HashMap<usize, usize>,
     arrays: Vec<Arc<Array>>,
@@ -178,7 +193,7 @@ impl Walk<'_> {
     }
 
     /// Fills in a node.
-    fn fill(&mut self, number: usize) -> Option<()> {
+    fn fill(&mut self, number: usize) {
         let subject = self.nodes[number].subject.clone();
         let closure = Arc::clone(subject.closure());
         let form = self.forms.of(&closure.syntax);
@@ -187,8 +202,9 @@ impl Walk<'_> {
 
         match self.body {
             Body::Canonical => bytes.0.extend_from_slice(&form.digest),
-            Body::Place(file) => {
-                bytes.number(file(&closure.syntax.source.name)? as usize);
+            Body::Place => {
+                let text = self.forms.text(&closure.syntax.source);
+                bytes.0.extend_from_slice(text.as_bytes());
                 bytes.number(closure.syntax.span.start as usize);
             }
         }
@@ -228,7 +244,6 @@ impl Walk<'_> {
         }
         let node = &mut self.nodes[number];
         (node.head, node.next) = (bytes.0, next);
-        Some(())
     }
 
     /// The overloads of a function, in order.

@@ -32,6 +32,8 @@ pub(crate) struct Plan {
 pub(crate) struct Unit {
     /// The digest of the kernel and of all that it can reach.
     pub(crate) def: [u8; 32],
+    /// The same by where the functions stand, in the state of the files that the plan is kept for.
+    pub(crate) place: [u8; 32],
     /// What summaries call it.
     pub(crate) file: String,
     pub(crate) name: String,
@@ -95,6 +97,12 @@ impl Plan {
                 && unit.references.iter().all(known)
                 && tables.clone().all(|at| (*at as usize) < unit.references.len())
         })
+    }
+
+    /// Whether a function is part of a type in it.
+    pub(crate) fn mentions_functions(&self) -> bool {
+        let mut types = self.units.iter().flat_map(|unit| unit.args.iter().chain([&unit.returns]));
+        types.any(KeptTy::mentions_function)
     }
 
     /// The units that the one at `root` needs, itself first, renumbered.
@@ -234,6 +242,22 @@ impl KeptTy {
             Ty::DType(inner) => KeptTy::DType(Box::new(Self::of(inner, digest))),
             Ty::Range(int) => KeptTy::Range(int.bits, int.signed),
             Ty::Slice { step } => KeptTy::Slice(*step),
+        }
+    }
+
+    fn mentions_function(&self) -> bool {
+        match self {
+            KeptTy::Function(_) => true,
+            KeptTy::Optional(inner) | KeptTy::Class(inner) | KeptTy::DType(inner) => {
+                inner.mentions_function()
+            }
+            KeptTy::Tuple(items) | KeptTy::StarArgs(items) => {
+                items.iter().any(Self::mentions_function)
+            }
+            KeptTy::StructRef { fields, .. } => {
+                fields.iter().any(|(_, ty)| ty.mentions_function())
+            }
+            _ => false,
         }
     }
 
