@@ -5,6 +5,7 @@ pub mod diagnostic;
 pub mod dtype;
 pub mod exception;
 pub mod host;
+pub mod parse;
 pub mod resolve;
 pub mod source;
 pub mod syntax;
