@@ -104,7 +104,7 @@ fn push_lanes(ty: &Type, lanes: &mut Vec<Lane>) {
             push_lanes(inner, lanes);
         }
         Type::Tuple(items) => items.iter().for_each(|item| push_lanes(item, lanes)),
-        Type::Array(array) => {
+        Type::Array(_) => {
             lanes.push(Lane::Owner);
             let rest = lane_count(ty) - 1;
             lanes.extend(std::iter::repeat_n(Lane::I64, rest));

@@ -450,8 +450,6 @@ pub enum Access {
 }
 
 /// An element-wise assignment: `target[...] = value`.
-///
-/// Whether source and target overlap is looked at when it runs: then the value is made before anything is written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetView {
     /// An array of scalars: a view, or all of it.
@@ -459,6 +457,18 @@ pub struct SetView {
     /// What is assigned; the value of the tree is of the target's element type. For `a += b` the target is an input
     /// too.
     pub value: Elementwise,
+    /// What if an input and the target share memory, other than element by element.
+    pub overlap: Overlap,
+}
+
+/// What an element-wise assignment does if an input overlaps with its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Overlap {
+    /// Inputs are read as they were before: `a[1:] = a[:-1]`. Shapes that do not fit are errors of an assignment.
+    Copy,
+    /// Elements are read and written one by one: `a[1:] += a[:-1]`, ufuncs with `out`. Shapes that do not fit are errors
+    /// of broadcasting.
+    InOrder,
 }
 
 /// A scalar expression that is evaluated for each element of inputs that are broadcast together.
@@ -657,8 +667,10 @@ pub enum UnaryOp {
 pub enum OnZero {
     /// Raises `ZeroDivisionError`.
     Raise,
-    /// Gives inf or nan of floats, 0 of integers (`error_model="numpy"`, array expressions).
+    /// Gives inf or nan of floats, 0 of integers: Python's rules but for that (`error_model="numpy"`).
     Value,
+    /// As NumPy's ufuncs: as `Value`, but float `//` is the floor of the quotient, and complex `/` Smith's.
+    Ufunc,
 }
 
 /// Operations on two scalars of one type, which is the result's too unless said otherwise.
