@@ -113,7 +113,7 @@ pub struct Param {
 pub struct Scope {
     /// Names that the body binds: parameters first, then in order of their first binding.
     pub locals: Vec<Name>,
-    /// Those of `locals` that an inner function, lambda or comprehension reads.
+    /// Those of `locals` that an inner function, lambda or generator expression reads.
     pub captured: Vec<Name>,
     /// Names bound by an enclosing function, which this one captures, in order of first use.
     pub free: Vec<Name>,
@@ -403,7 +403,7 @@ pub enum ExprKind {
     /// A lambda.
     Lambda(Arc<Function>),
     /// A comprehension or generator expression.
-    Comprehension(Box<Comprehension>),
+    Comprehension(Arc<Comprehension>),
     /// `name := value`.
     Walrus {
         /// The name that is bound.

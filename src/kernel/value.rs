@@ -87,8 +87,10 @@ pub enum Value {
     Class(Arc<Class>),
     /// An instance of a class of host code.
     Instance(Arc<Instance>),
-    /// `property(...)` in a class body.
-    Property(Arc<Property>),
+    /// `property`, `staticmethod` or `classmethod` in a class body.
+    Descriptor(Arc<Descriptor>),
+    /// `super()`: the attributes of the classes after one.
+    Super(Arc<Super>),
     /// An exception.
     Exception(Arc<Exception>),
     /// A module.
@@ -314,13 +316,29 @@ pub struct Instance {
     pub attributes: Shared<Vec<(Name, Value)>>,
 }
 
-/// `property`.
+/// What a class body's decorators make of functions.
 #[derive(Debug)]
-pub struct Property {
-    /// The getter.
-    pub get: Option<Value>,
-    /// The setter.
-    pub set: Option<Value>,
+pub enum Descriptor {
+    /// `property`.
+    Property {
+        /// The getter.
+        get: Value,
+        /// The setter.
+        set: Option<Value>,
+    },
+    /// `staticmethod`.
+    Static(Value),
+    /// `classmethod`.
+    Class(Value),
+}
+
+/// `super()`.
+#[derive(Debug)]
+pub struct Super {
+    /// The class whose bases are searched.
+    pub class: Arc<Class>,
+    /// The object (or class, in `__new__`) that methods are bound to.
+    pub object: Value,
 }
 
 /// A module.
