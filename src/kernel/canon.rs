@@ -588,3 +588,108 @@ fn place(names: &mut Vec<Name>, name: &Name) -> usize {
         names.len() - 1
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::parse::parse_module;
+    use crate::kernel::source::Source;
+
+    /// The canonical form of the first function of a text.
+    fn form(text: &str) -> Canonical {
+        let module = parse_module(&Arc::new(Source::new("a.py", None, text))).unwrap();
+        let function = module.body.iter().find_map(|stmt| match &stmt.kind {
+            StmtKind::Def(function) => Some(function),
+            _ => None,
+        });
+        Canonical::of(function.unwrap())
+    }
+
+    #[track_caller]
+    fn same(a: &str, b: &str) {
+        assert_eq!(form(a).digest, form(b).digest, "{a}\n{b}");
+    }
+
+    #[track_caller]
+    fn differ(a: &str, b: &str) {
+        assert_ne!(form(a).digest, form(b).digest, "{a}\n{b}");
+    }
+
+    /// How a function is written does not matter. Mutants: positions written; names of locals written; a docstring
+    /// written; the function's own default written.
+    #[test]
+    fn what_is_written_otherwise_is_the_same() {
+        let base = "def f(x, k=1):\n    a = x + k\n    for i in range(3):\n        a += i\n    return a\n";
+        same(base, "# note\n\ndef f(x, k=1):\n    b = (x + k)  # note\n    for j in range(3):\n        b += j\n    return b\n");
+        same(base, "def g(x, k=2):\n    \"\"\"Adds.\"\"\"\n    a = x + k\n    for i in range(3):\n        a += i\n    return a\n");
+        same("def f(x):\n    return g(x)\n", "def f(x):\n    return h(x)\n");
+        same(
+            "def f(x):\n    def h(v):\n        return v + x\n    return h(1)\n",
+            "def f(x):\n    def k(v):\n        return v + x\n    return k(1)\n",
+        );
+        same("def f(x):\n    return 1_000\n", "def f(x):\n    return 1000\n");
+    }
+
+    /// What a function says does. Mutants: operators, constants, parameters' names, keywords, which of two locals is
+    /// meant, whether a default is there, defaults of inner functions, left out of the bytes one by one.
+    #[test]
+    fn what_says_something_else_differs() {
+        let base = "def f(x, y):\n    a = x\n    b = y\n    return a - b\n";
+        for other in [
+            "def f(x, y):\n    a = x\n    b = y\n    return b - a\n",
+            "def f(x, y):\n    a = x\n    b = y\n    return a + b\n",
+            "def f(x, z):\n    a = x\n    b = z\n    return a - b\n",
+            "def f(x, y=1):\n    a = x\n    b = y\n    return a - b\n",
+            "def f(x, *y):\n    a = x\n    b = y\n    return a - b\n",
+            "def f(x, *, y):\n    a = x\n    b = y\n    return a - b\n",
+            "def f(x, y):\n    b = y\n    a = x\n    return x - b\n",
+            "def f(x, y):\n    a = x\n    b = y\n    return a - b\n    pass\n",
+        ] {
+            differ(base, other);
+        }
+        differ("def f(x):\n    return 1\n", "def f(x):\n    return 1.0\n");
+        differ("def f(x):\n    return 1\n", "def f(x):\n    return True\n");
+        differ("def f(x):\n    return 0.0\n", "def f(x):\n    return -0.0\n");
+        differ("def f(x):\n    return 'a'\n", "def f(x):\n    return 'b'\n");
+        differ("def f(x):\n    return g(a=x)\n", "def f(x):\n    return g(b=x)\n");
+        differ("def f(x):\n    return x.a\n", "def f(x):\n    return x.b\n");
+        differ("def f(x):\n    return g(x) + g(x)\n", "def f(x):\n    return g(x) + h(x)\n");
+        differ("def f(x):\n    return x < 1 < 2\n", "def f(x):\n    return x < 1 <= 2\n");
+        differ("def f(x):\n    return x and 1\n", "def f(x):\n    return x or 1\n");
+        differ("def f(x):\n    return x[1:]\n", "def f(x):\n    return x[:1]\n");
+        differ("def f(x):\n    return f'{x}'\n", "def f(x):\n    return f'{x!r}'\n");
+        differ("def f(x):\n    return f'{x:1}'\n", "def f(x):\n    return f'{x:2}'\n");
+        differ(
+            "def f(x):\n    def h(v=1):\n        return v\n    return h()\n",
+            "def f(x):\n    def h(v=2):\n        return v\n    return h()\n",
+        );
+        differ(
+            "def f(x):\n    def h(v):\n        return v\n    return h(x)\n",
+            "def f(x):\n    def h(v):\n        return x\n    return h(x)\n",
+        );
+        differ(
+            "def f(x):\n    while x:\n        x -= 1\n    else:\n        x = 3\n    return x\n",
+            "def f(x):\n    while x:\n        x -= 1\n    x = 3\n    return x\n",
+        );
+    }
+
+    /// Captures are told with the attributes that are read of them, in order of use; attributes of locals are no captures.
+    /// Mutants: a chain cut at its root; a capture told twice; a local's chain told.
+    #[test]
+    fn captures_are_chains_of_names() {
+        let form = form(
+            "def f(x):\n    y = x.real\n    z = config.RATE + config.FEE + config.RATE\n    return g(y.imag) * z + np.pi\n",
+        );
+        let names: Vec<_> = form
+            .captures
+            .iter()
+            .map(|capture| {
+                let parts = std::iter::once(&capture.name).chain(&capture.attributes);
+                parts.map(|part| part.to_string()).collect::<Vec<_>>().join(".")
+            })
+            .collect();
+        assert_eq!(names, ["config.RATE", "config.FEE", "g", "np.pi"]);
+        let attributes: Vec<_> = form.attributes.iter().map(|name| &**name).collect();
+        assert_eq!(attributes, ["real", "RATE", "FEE", "imag", "pi"]);
+    }
+}

@@ -18,7 +18,8 @@ use super::bind::{self, Bound};
 use super::constants::Constants;
 use super::diagnostic::Diagnostic;
 use super::host::{Host, Kernels};
-use super::infer::{Memo, Options};
+use super::infer::Memo;
+use super::options::Options;
 use super::ir::FunctionType;
 use super::keys::{self, Body, Forms, Reach, Surroundings};
 use super::make;
@@ -67,6 +68,17 @@ pub enum Question {
     Deep,
     /// The function was typed; its machine code was there, or was made.
     Unit,
+}
+
+impl Question {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Question::Direct => "direct",
+            Question::Deep => "deep",
+            Question::Unit => "unit",
+        }
+    }
 }
 
 /// How one specialisation was had.
@@ -593,11 +605,7 @@ impl plan::Unit {
 impl Kernels for Dispatcher {
     fn define(&self, host: &mut Host, def: &Arc<KernelDef>) -> Run<()> {
         for signature in &def.signatures {
-            let args = match def.kind {
-                // The last parameters of a row kernel are what it writes.
-                KernelKind::Guvectorize(_) => signature.args.clone(),
-                _ => signature.args.clone(),
-            };
+            let args = signature.args.clone();
             self.specialise(host, &Request { def: Arc::clone(def), args })?;
         }
         Ok(())

@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use calls::{Bound, best_signature, bind, default_value};
-pub use val::{literal_of, type_of};
+pub use val::{ir_type, literal_of, type_of};
 
 use crate::kernel::diagnostic::Diagnostic;
 use crate::kernel::ir;

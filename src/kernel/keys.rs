@@ -21,7 +21,7 @@ use super::source::Source;
 use super::syntax::{self, Name};
 use super::types::{Literal, Ty};
 use super::value::{
-    Array, Class, DType, Function, KernelDef, KernelKind, Overload, OverloadTarget, Scalar,
+    Array, Class, DType, Descriptor, Function, KernelDef, KernelKind, Overload, OverloadTarget, Scalar,
     StructDef, TypeKey, Value,
 };
 use crate::key::Key;
@@ -374,7 +374,8 @@ enum Tag {
     Partial,
     Class,
     Instance,
-    Accessor,
+    Descriptor,
+    Super,
     Exception,
     Module,
     Type,
@@ -554,10 +555,19 @@ impl Bytes {
                     inner!(value);
                 }
             }
-            Value::Property(property) => {
-                self.tag(Tag::Accessor);
-                inner!(property.get.as_ref().unwrap_or(&Value::None));
-                inner!(property.set.as_ref().unwrap_or(&Value::None));
+            Value::Descriptor(descriptor) => {
+                self.tag(Tag::Descriptor);
+                match &**descriptor {
+                    Descriptor::Property { get, set } => {
+                        inner!(get);
+                        inner!(set.as_ref().unwrap_or(&Value::None));
+                    }
+                    Descriptor::Static(function) | Descriptor::Class(function) => inner!(function),
+                }
+            }
+            Value::Super(of) => {
+                self.tag(Tag::Super);
+                inner!(&of.object);
             }
             Value::Exception(exception) => {
                 self.tag(Tag::Exception);

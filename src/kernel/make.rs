@@ -18,10 +18,11 @@ use cranelift_codegen::ir::{Function as Clif, UserExternalName};
 use super::constants::{self, Constants, LONG};
 use super::dispatch::{Dispatcher, Question, Request, Spec, kept, refuse, surroundings};
 use super::host::Host;
-use super::infer::{self, Options, Specialised};
+use super::infer::{self, Specialised};
 use super::keys::{self, Body};
 use super::lower::{self, Lowered, Reference};
 use super::manifest::text_digest;
+use super::options::Options;
 use super::plan::{self, KeptTy, Plan};
 use super::runtime;
 use super::types::Ty;
@@ -157,7 +158,7 @@ fn type_all(dispatcher: &Dispatcher, host: &mut Host, request: &Request) -> Run<
                 },
             });
         }
-        for (callee, to) in typed.function.callees.iter_mut().zip(&callees) {
+        for (callee, to) in typed.ir.callees.iter_mut().zip(&callees) {
             callee.name = match to {
                 To::Spec(id) => format!("s{id}"),
                 To::Pending(at) => format!("k{at}"),
@@ -165,7 +166,7 @@ fn type_all(dispatcher: &Dispatcher, host: &mut Host, request: &Request) -> Run<
         }
         let start = Instant::now();
         let isa = dispatcher.engine.target().isa();
-        let lowered = lower::lower(&typed.function, isa)
+        let lowered = lower::lower(&typed.ir, isa)
             .map_err(|error| refuse(&request.def, format!("internal error: {error}")))?;
         let us = (typing + start.elapsed()).as_micros() as u64;
         all.push(Pending { request, typed, lowered, callees, options, us });
@@ -262,12 +263,12 @@ fn helper(name: &str) -> Result<*const u8, CodeError> {
 }
 
 fn array<'a>(typed: &'a Specialised, name: &str) -> &'a [u8] {
-    let mut constants = typed.function.constants.iter();
+    let mut constants = typed.ir.constants.iter();
     constants.find(|constant| constant.name == name).map_or(&[], |constant| &constant.bytes)
 }
 
 fn signature(typed: &Specialised) -> super::ir::FunctionType {
-    let function = &typed.function;
+    let function = &typed.ir;
     let params = function.params.iter();
     super::ir::FunctionType {
         params: params.map(|param| function.locals[param.0 as usize].ty.clone()).collect(),
@@ -327,7 +328,7 @@ fn kept_references(
     first: usize,
 ) -> Vec<plan::Reference> {
     let by_name: HashMap<&str, To> = typed
-        .function
+        .ir
         .callees
         .iter()
         .map(|callee| callee.name.as_str())

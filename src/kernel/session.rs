@@ -203,11 +203,6 @@ impl Session {
         self.dispatcher.finish(&self.host, &exports, false);
     }
 
-    /// Ends without freeing memory: for a process that ends too.
-    pub(crate) fn leave_behind(self) {
-        std::mem::forget(self);
-    }
-
     fn stopped(&self, stop: Stop) -> Error {
         match stop {
             Stop::Refused(diagnostic) => Error::Refused(diagnostic),

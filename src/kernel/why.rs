@@ -14,9 +14,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::canon::Canonical;
-use super::infer::{Options, Specialised};
+use super::infer::Specialised;
 use super::keys::{self, Surroundings};
 use super::manifest::text_digest;
+use super::options::Options;
 use super::types::Ty;
 use super::value::{KernelDef, OverloadTarget, Value};
 use crate::code::Target;

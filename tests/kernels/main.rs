@@ -6,5 +6,7 @@
 
 #![cfg(all(feature = "kernel", feature = "cli"))]
 
+mod edits;
+mod generator;
 mod programs;
 mod support;

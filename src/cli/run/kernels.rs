@@ -26,9 +26,9 @@ pub(super) fn run(arguments: &Arguments, config: Config, output: Output) -> Exit
             return Exit::Failed;
         }
     };
-    session.search(crate::cli::kernel_path());
-    // The program's own stdout: nothing of ours is mixed into it.
-    let output = output.into_silent();
+    session.search(crate::cli::module_path());
+    // The program's own stdout, into which nothing of ours is mixed.
+    let output = output.without_stdout();
     session.print_to(Box::new(io::BufWriter::new(io::stdout())));
     let (file, rest) = arguments.files.split_first().expect("one file is required");
     let own = file.display().to_string();
@@ -75,8 +75,6 @@ pub(super) fn run(arguments: &Arguments, config: Config, output: Output) -> Exit
         }
     }
     let _ = io::stdout().flush();
-    // The process ends: to free everything piece by piece would take longer than the system does.
-    session.leave_behind();
     output.finish(exit)
 }
 
