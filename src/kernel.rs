@@ -9,6 +9,7 @@ pub mod diagnostic;
 mod dispatch;
 pub mod dtype;
 pub mod exception;
+mod handle;
 pub mod host;
 pub mod infer;
 pub mod ir;
@@ -34,4 +35,6 @@ mod why;
 mod world;
 
 pub use dispatch::{Question, Used};
+pub use handle::{Function, Number, Signature, Typed};
+pub use marshal::Argument;
 pub use session::{Error, Session};

@@ -13,18 +13,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::abi;
+use super::abi::{Callable, Data};
 use super::bind::{self, Bound};
 use super::constants::Constants;
 use super::diagnostic::Diagnostic;
 use super::host::{Host, Kernels};
 use super::infer::Memo;
 use super::options::Options;
-use super::ir::FunctionType;
 use super::keys::{self, Body, Forms, Reach, Surroundings};
 use super::make;
 use super::manifest::{self, State};
-use super::marshal;
+use super::marshal::{self, Printed};
 use super::plan::{self, KeptTy, Plan};
 use super::syntax::{Name, Span};
 use super::types::Ty;
@@ -46,7 +45,7 @@ pub(crate) struct Spec {
     pub(crate) def: Option<Arc<KernelDef>>,
     pub(crate) args: Vec<Ty>,
     pub(crate) returns: Ty,
-    pub(crate) signature: FunctionType,
+    pub(crate) callable: Callable,
     /// The unit, its entry, and the parts of its parallel loops.
     pub(crate) functions: Vec<code::Function>,
     /// The digest of the kernel and its reach when this was had; and the same by place.
@@ -495,7 +494,7 @@ impl Inner {
                 def,
                 args,
                 returns,
-                signature: unit.signature.clone(),
+                callable: make::callable(&functions, &unit.signature),
                 functions,
                 kept,
                 stored: true,
@@ -563,16 +562,23 @@ impl Spec {
     }
 
     /// Calls it with these values, one per parameter.
-    pub(crate) fn call(&self, host: &Host, values: &[Value]) -> Run<Value> {
+    pub(crate) fn call(&self, host: &mut Host, values: &[Value]) -> Run<Value> {
         let arguments = values.iter().zip(&self.args);
         let arguments = arguments.map(|(value, ty)| marshal::argument(value, ty));
         let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
-        let entry = self.functions[1].address();
-        // SAFETY: the entry is of this signature, and its functions live as long as this.
-        let data = unsafe { abi::call(entry, &self.signature, &arguments) };
-        let data = data.map_err(|error| marshal::raised(&error))?;
+        let data = self.call_data(host, &arguments)?;
         let proxies = |ty: &Ty| proxy_of(host, ty);
         Ok(marshal::result(data, &self.returns, &proxies))
+    }
+
+    /// Calls it, and writes what it prints.
+    pub(crate) fn call_data(&self, host: &mut Host, arguments: &[Data]) -> Run<Data> {
+        let printed = Printed::default();
+        let result = self.callable.call(arguments, &printed);
+        for line in printed.take() {
+            host.print_values(&line)?;
+        }
+        result.map_err(|error| marshal::raised(&error).into())
     }
 }
 
@@ -669,7 +675,7 @@ impl Kernels for Dispatcher {
         let data = data.map(|(value, (_, ty))| marshal::argument(value, ty));
         let data = data.collect::<Result<Vec<_>, _>>()?;
         let ty = Ty::StructRef(ty);
-        let memory = abi::new_struct(&super::infer::ir_type(&ty), &data)
+        let memory = super::abi::new_struct(&super::infer::ir_type(&ty), &data)
             .map_err(|error| marshal::raised(&error))?;
         let class = Arc::clone(proxy);
         let memory = Box::new(memory);

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::canon::{Canonical, Capture};
+use super::host::static_attribute;
 use super::source::Source;
 use super::syntax::{self, Name};
 use super::types::{Literal, Ty};
@@ -321,8 +322,8 @@ impl Walk<'_> {
 pub(crate) fn captured(closure: &Function, capture: &Capture) -> Option<Value> {
     let mut value = closure.lookup(&capture.name)?;
     for attribute in &capture.attributes {
-        let Value::Module(module) = &value else { break };
-        value = module.get(attribute)?;
+        let Value::Module(_) = &value else { break };
+        value = static_attribute(&value, attribute)?;
     }
     Some(value)
 }

@@ -15,10 +15,12 @@ use std::time::Instant;
 
 use cranelift_codegen::ir::{Function as Clif, UserExternalName};
 
+use super::abi::Callable;
 use super::constants::{self, Constants, LONG};
 use super::dispatch::{Dispatcher, Question, Request, Spec, kept, refuse, surroundings};
 use super::host::Host;
 use super::infer::{self, Specialised};
+use super::ir::FunctionType;
 use super::keys::{self, Body};
 use super::lower::{self, Lowered, Reference};
 use super::manifest::text_digest;
@@ -101,7 +103,7 @@ pub(crate) fn make(dispatcher: &Dispatcher, host: &mut Host, request: &Request) 
             def: Some(Arc::clone(&request.def)),
             args: request.args.clone(),
             returns: typed.returns,
-            signature: unit.signature.clone(),
+            callable: callable(&functions, &unit.signature),
             functions,
             reach: digest,
             place: Some(place_digest),
@@ -267,13 +269,20 @@ fn array<'a>(typed: &'a Specialised, name: &str) -> &'a [u8] {
     constants.find(|constant| constant.name == name).map_or(&[], |constant| &constant.bytes)
 }
 
-fn signature(typed: &Specialised) -> super::ir::FunctionType {
+fn signature(typed: &Specialised) -> FunctionType {
     let function = &typed.ir;
     let params = function.params.iter();
-    super::ir::FunctionType {
+    FunctionType {
         params: params.map(|param| function.locals[param.0 as usize].ty.clone()).collect(),
         result: function.result.clone(),
     }
+}
+
+/// What calls the kernel of these functions.
+pub(crate) fn callable(functions: &[code::Function], signature: &FunctionType) -> Callable {
+    // SAFETY: lowering gave the functions for this signature, the second is the entry, and what they refer to was given its
+    // meaning when they were loaded.
+    unsafe { Callable::new(functions[1].clone(), signature.clone()) }
 }
 
 /// What tells kernels of the same CLIF apart. Functions as types stand for nothing but that they are functions: what

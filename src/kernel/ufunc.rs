@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::abi::{self, ArrayData, Data};
+use super::abi::Data;
 use super::dispatch::{Dispatcher, Request, Spec, refuse};
 use super::host::Host;
 use super::marshal;
@@ -100,14 +100,10 @@ struct Elements {
 }
 
 impl Elements {
-    fn call(&self, args: &[Scalar]) -> Run<Scalar> {
+    fn call(&self, host: &mut Host, args: &[Scalar]) -> Run<Scalar> {
         let data = args.iter().zip(&self.operands).map(|(scalar, dtype)| data(scalar.cast(dtype)));
         let data: Vec<_> = data.collect();
-        let entry = self.spec.functions[1].address();
-        // SAFETY: the entry is of this signature, and the specialisation keeps it.
-        let result = unsafe { abi::call(entry, &self.spec.signature, &data) };
-        let result = result.map_err(|error| marshal::raised(&error))?;
-        Ok(scalar(&result, &self.returns))
+        Ok(scalar(&self.spec.call_data(host, &data)?, &self.returns))
     }
 }
 
@@ -223,7 +219,7 @@ pub(crate) fn call(
                 scalars.push(scalar);
             }
         }
-        out.write(to, elements.call(&scalars)?);
+        out.write(to, elements.call(host, &scalars)?);
     }
     let all_numbers = inputs.iter().all(|input| !matches!(input, Value::Array(_)));
     Ok(match outputs.is_empty() && (all_numbers || shape.is_empty()) {
@@ -276,7 +272,7 @@ pub(crate) fn call_method(
                         flat.write(to, scalar);
                     }
                 }
-                let out = fold(def, &elements, &flat, 0, false, false)?;
+                let out = fold(host, def, &elements, &flat, 0, false, false)?;
                 return Ok(scalar_of(&out));
             };
             let ndim = array.ndim() as i128;
@@ -286,7 +282,7 @@ pub(crate) fn call_method(
                 return fail(ExceptionKind::ValueError, message);
             }
             let axis = axis.rem_euclid(ndim) as usize;
-            let out = fold(def, &elements, &array, axis, method == "accumulate", keep)?;
+            let out = fold(host, def, &elements, &array, axis, method == "accumulate", keep)?;
             Ok(match out.ndim() {
                 0 => scalar_of(&out),
                 _ => Value::Array(Arc::new(out)),
@@ -298,6 +294,7 @@ pub(crate) fn call_method(
 
 /// Folds an axis away, or keeps every step of it.
 fn fold(
+    host: &mut Host,
     def: &KernelDef,
     elements: &Elements,
     array: &Array,
@@ -333,7 +330,7 @@ fn fold(
         let mut sum = read(0).cast(&elements.returns);
         for at in 0..length {
             if at > 0 {
-                sum = elements.call(&[sum, read(at)])?;
+                sum = elements.call(host, &[sum, read(at)])?;
             }
             if every {
                 out.write((to as isize + at as isize * out_stride) as usize, sum);
@@ -505,7 +502,6 @@ pub(crate) fn call_rows(
     let blocks: Vec<_> = operands
         .map(|(array, core)| Block::of(array, core.len(), &shape))
         .collect::<Run<_>>()?;
-    let entry = spec.functions[1].address();
     let count: usize = shape.iter().product();
     let mut offsets: Vec<_> = blocks.iter().map(|block| block.outer.offsets()).collect();
     for _ in 0..count {
@@ -514,9 +510,7 @@ pub(crate) fn call_rows(
             let Some(offset) = offsets.next() else { continue };
             data.push(block.data(offset, ty)?);
         }
-        // SAFETY: the entry is of this signature, and the specialisation keeps it.
-        unsafe { abi::call(entry, &spec.signature, &data) }
-            .map_err(|error| marshal::raised(&error))?;
+        spec.call_data(host, &data)?;
     }
     let is_scalar = given.is_empty() && args.iter().all(|arg| !matches!(arg, Value::Array(_)));
     let results = outs.into_iter().map(|out| match out.ndim() {
@@ -593,16 +587,14 @@ impl Block {
             let scalar = self.array.read(offset).unwrap_or(Scalar::Bool(false));
             return Ok(data(scalar));
         };
-        let mut block: ArrayData = marshal::array_data(&self.array)?;
-        block.data = self.array.buffer().pointer().expose_provenance() + offset;
-        block.shape = self.shape.iter().map(|length| *length as u64).collect();
-        block.strides = self.strides.iter().map(|stride| *stride as i64).collect();
+        let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
         // One number is an array of one to the kernel.
-        while block.shape.len() < usize::from(array.ndim) {
-            block.shape.push(1);
-            block.strides.push(self.array.dtype().size() as i64);
+        while shape.len() < usize::from(array.ndim) {
+            shape.push(1);
+            strides.push(self.array.dtype().size() as isize);
         }
-        Ok(Data::Array(block))
+        let first = self.array.buffer().pointer().wrapping_add(offset);
+        Ok(Data::Array(marshal::block_data(&self.array, first, &shape, &strides)?))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::diagnostic::Diagnostic;
 use super::dispatch::{Dispatcher, Request, diagnostic};
-use super::host::Host;
+use super::host::{Host, static_attribute};
 use super::infer::{Memo, World};
 use super::keys::is_same_function;
 use super::syntax::Name;
@@ -152,11 +152,7 @@ impl World for Around<'_> {
     }
 
     fn attribute(&mut self, of: &Value, name: &str) -> Result<Option<Value>, Diagnostic> {
-        Ok(match of {
-            Value::Module(module) => module.get(name),
-            Value::Class(class) => class.lookup(name),
-            _ => None,
-        })
+        Ok(static_attribute(of, name))
     }
 
     fn overload(

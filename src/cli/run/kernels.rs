@@ -5,31 +5,55 @@
 //!                          └──────► stderr: what is wrong, the summary
 //! ```
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use super::report::{KernelUnit, Report, Tally, Times, Unit};
 use super::{Arguments, Form};
 use crate::cli::exit::Exit;
 use crate::cli::output::{Output, micros_since};
 use crate::config::Config;
-use crate::kernel::{Error, Session, Used};
+use crate::kernel::{Error, Session, Used, host};
 use crate::store::{Origin, Store};
 use crate::sync;
 
 /// Runs a program.
 pub(super) fn run(arguments: &Arguments, config: Config, output: Output) -> Exit {
     let start = sync::now();
-    let mut session = match Session::new(Store::open(config)) {
-        Ok(session) => session,
-        Err(error) => {
-            output.error(&error);
-            return Exit::Failed;
-        }
-    };
-    session.search(crate::cli::module_path());
     // The program's own stdout, into which nothing of ours is mixed.
     let output = output.without_stdout();
-    session.print_to(Box::new(io::BufWriter::new(io::stdout())));
+    let colours = output.colours();
+    // Host code may call itself as deep as Python allows.
+    let done = host::on_deep_stack(|| run_here(arguments, config, colours));
+    if let Some(message) = done.message {
+        output.say(message);
+    }
+    if let Some(form) = arguments.summary {
+        let report = report(done.used, done.exit, micros_since(start));
+        match form {
+            Form::Human => output.say(report.human()),
+            Form::Json => output.say(report.json()),
+        }
+    }
+    output.finish(done.exit)
+}
+
+/// What became of a program.
+struct Done {
+    exit: Exit,
+    /// What is to be said of it.
+    message: Option<String>,
+    used: Vec<Used>,
+}
+
+fn run_here(arguments: &Arguments, config: Config, colours: bool) -> Done {
+    let fail = |message: String| {
+        Done { exit: Exit::Failed, message: Some(message), used: Vec::new() }
+    };
+    let mut session = match Session::new(Store::open(config)) {
+        Ok(session) => session,
+        Err(error) => return fail(error.render(colours)),
+    };
+    session.search(crate::cli::module_path());
     let (file, rest) = arguments.files.split_first().expect("one file is required");
     let own = file.display().to_string();
     let rest = rest.iter().map(|argument| argument.display().to_string());
@@ -39,8 +63,8 @@ pub(super) fn run(arguments: &Arguments, config: Config, output: Output) -> Exit
         true => {
             let mut text = String::new();
             match io::stdin().read_to_string(&mut text) {
-                Ok(_) => session.run_source("<stdin>", &text),
-                Err(error) => Err(Error::Io(format!("stdin: {error}"))),
+                Ok(_) => session.load_source("<stdin>", &text),
+                Err(error) => return fail(format!("error: stdin: {error}")),
             }
         }
         false => session.run(file),
@@ -51,31 +75,17 @@ pub(super) fn run(arguments: &Arguments, config: Config, output: Output) -> Exit
     });
     let flushed = session.flush();
     session.finish();
-
-    let exit = match &outcome {
-        Ok(()) | Err(Error::Exit(0)) => Exit::Ok,
-        Err(Error::Exit(_)) => Exit::Failed,
-        Err(error) => {
-            output.say(error.render(output.colours()));
-            Exit::Failed
+    let (exit, message) = match (outcome, flushed) {
+        (Err(Error::Exit(0)) | Ok(()), Err(error))
+            if error.kind() != io::ErrorKind::BrokenPipe =>
+        {
+            (Exit::Failed, Some(format!("error: stdout: {error}")))
         }
+        (Err(Error::Exit(0)) | Ok(()), _) => (Exit::Ok, None),
+        (Err(Error::Exit(_)), _) => (Exit::Failed, None),
+        (Err(error), _) => (Exit::Failed, Some(error.render(colours))),
     };
-    let exit = match flushed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            output.error(format_args!("stdout: {error}"));
-            Exit::Failed
-        }
-        _ => exit,
-    };
-    if let Some(form) = arguments.summary {
-        let report = report(session.used(), exit, micros_since(start));
-        match form {
-            Form::Human => output.say(report.human()),
-            Form::Json => output.say(report.json()),
-        }
-    }
-    let _ = io::stdout().flush();
-    output.finish(exit)
+    Done { exit, message, used: session.used() }
 }
 
 /// The summary of a run that took `total` microseconds.
