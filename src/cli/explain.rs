@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::output::{GOOD, NOTE, Output, styled};
 use crate::config::{Config, Mode};
-use crate::kernel::{Error, Session, Used};
+use crate::kernel::{Error, Session, Used, host};
 use crate::store::{Origin, Store};
 
 /// Say which question answers for each kernel of a program, or why it must be compiled
@@ -67,29 +67,17 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
         Mode::Off => config,
         _ => config.mode(Mode::ReadOnly),
     };
-    let mut session = match Session::new(Store::open(config)) {
-        Ok(session) => session,
-        Err(error) => {
-            output.error(&error);
-            return Exit::Failed;
-        }
-    };
-    session.search(super::module_path());
-    session.print_to(Box::new(io::sink()));
-    let own = arguments.file.display().to_string();
-    session.set_arguments(std::iter::once(own).chain(arguments.arguments.iter().cloned()));
-    let failed = match session.run(&arguments.file) {
-        Ok(()) | Err(Error::Exit(0)) => false,
-        Err(error) => {
-            output.say(error.render(output.colours()));
-            true
-        }
-    };
+    let colours = output.colours();
+    let (used, message) = host::on_deep_stack(|| run_here(arguments, config, colours));
+    let failed = message.is_some();
+    if let Some(message) = message {
+        output.say(message);
+    }
     let wanted = |used: &Used| match &arguments.function {
         Some(function) => used.name.rsplit(':').next() == Some(function),
         None => true,
     };
-    let lines: Vec<_> = session.used().into_iter().filter(wanted).map(line).collect();
+    let lines: Vec<_> = used.into_iter().filter(wanted).map(line).collect();
     match arguments.format {
         Form::Json => {
             let text = serde_json::to_string_pretty(&lines).expect("numbers and text alone");
@@ -115,6 +103,23 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
         (false, true) => Exit::NoMatch,
         (false, false) => Exit::Ok,
     })
+}
+
+/// Runs the program; says how its kernels were had, and why it stopped if it did not end well.
+fn run_here(arguments: &Arguments, config: Config, colours: bool) -> (Vec<Used>, Option<String>) {
+    let mut session = match Session::new(Store::open(config)) {
+        Ok(session) => session,
+        Err(error) => return (Vec::new(), Some(error.render(colours))),
+    };
+    session.search(super::module_path());
+    session.print_to(Box::new(io::sink()));
+    let own = arguments.file.display().to_string();
+    session.set_arguments(std::iter::once(own).chain(arguments.arguments.iter().cloned()));
+    let message = match session.run(&arguments.file) {
+        Ok(()) | Err(Error::Exit(0)) => None,
+        Err(error) => Some(error.render(colours)),
+    };
+    (session.used(), message)
 }
 
 fn line(used: Used) -> Line {

@@ -17,7 +17,7 @@ use clap::Args;
 use super::exit::Exit;
 use super::output::Output;
 use crate::config::Config;
-use crate::kernel::{Session, Used};
+use crate::kernel::{Session, Used, host};
 use crate::store::{Origin, Store};
 
 /// Compile kernels of a file ahead of time
@@ -70,9 +70,10 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
     output.progress().begin("compiled", Some(count));
     let queue = Mutex::new(VecDeque::from(signatures));
     let done = AtomicUsize::new(0);
+    let work = || work(arguments, &store, &queue, &done);
     let results = thread::scope(|scope| {
         let workers: Vec<_> =
-            (0..jobs).map(|_| scope.spawn(|| work(arguments, &store, &queue, &done))).collect();
+            (0..jobs).map(|_| scope.spawn(|| host::on_deep_stack(work))).collect();
         let mut shown = 0;
         while shown < count {
             let now = done.load(Ordering::Relaxed);

@@ -215,14 +215,10 @@ impl Session {
     ///
     /// What the new program does not catch, or what of it does not fit a handle; then everything stays as it was.
     pub fn refresh(&mut self) -> Result<bool, Error> {
-        let fresh = match self.program.borrow().refreshed()? {
-            Some(fresh) => fresh,
-            None => return Ok(false),
-        };
+        let Some(mut fresh) = self.program.borrow().refreshed()? else { return Ok(false) };
         self.handles.retain(|handle| handle.slot.strong_count() > 0);
         let mut program = self.program.borrow_mut();
         // The program's output goes on where it went.
-        let mut fresh = fresh;
         std::mem::swap(&mut program.host.stdout, &mut fresh.host.stdout);
         let ready = fresh.begin().and_then(|()| {
             let handles = self.handles.iter();

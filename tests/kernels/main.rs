@@ -6,7 +6,10 @@
 
 #![cfg(all(feature = "kernel", feature = "cli"))]
 
+mod command;
 mod edits;
 mod generator;
 mod programs;
+mod reload;
+mod shapes;
 mod support;
