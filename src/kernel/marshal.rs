@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::abi::{ArrayData, Data, KernelError};
 use super::infer;
-use super::ir::{self, Element, Type};
+use super::ir::{self, Type};
 use super::runtime::{self, memory::Memory};
 use super::bind;
 use super::dispatch::{Dispatcher, Request};
@@ -122,7 +122,7 @@ fn out_of_memory() -> Raised {
     Raised::new(ExceptionKind::MemoryError, "Allocation failed (probably too large).")
 }
 
-fn element(dtype: &DType) -> Element {
+fn element(dtype: &DType) -> ir::Element {
     match infer::ir_type(&Ty::Array(Arc::new(ArrayTy {
         dtype: dtype.ty(),
         ndim: 1,
@@ -244,8 +244,8 @@ impl runtime::Host for Printed {
 
 /// A value whose type is not known but from itself.
 fn plain(data: Data) -> Value {
-    let dtype = |element: &Element| match element {
-        Element::Scalar(scalar) => Some(scalar_type(*scalar)),
+    let dtype = |element: &ir::Element| match element {
+        ir::Element::Scalar(scalar) => Some(scalar_type(*scalar)),
         _ => None,
     };
     match data {
