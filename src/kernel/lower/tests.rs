@@ -1,0 +1,1 @@
+//! Typed forms built by hand, compiled, run and compared.
