@@ -262,7 +262,7 @@ pub(super) enum Joined {
 }
 
 /// The IR's type for values of a type; of what needs no running, `None`.
-pub(super) fn ir_type(ty: &Ty) -> ir::Type {
+pub fn ir_type(ty: &Ty) -> ir::Type {
     match ty {
         Ty::Bool | Ty::Int(_) | Ty::Float32 | Ty::Float64 | Ty::Complex128 => {
             ir_scalar(ty).map_or(ir::Type::None, ir::Type::Scalar)
