@@ -17,8 +17,6 @@ mod arrays;
 mod calls;
 mod expr;
 mod prelude;
-#[cfg(test)]
-mod tests;
 mod val;
 mod walk;
 
@@ -76,7 +74,7 @@ pub trait World {
 #[derive(Clone, Debug)]
 pub struct Specialised {
     /// Its code. Callees are named `callee0`, `callee1`, ... in the order of [`callees`](Self::callees).
-    pub ir: ir::Function,
+    pub function: ir::Function,
     /// The kernels that it calls, in the order of their first use.
     pub callees: Vec<Callee>,
     /// The types of its arguments.

@@ -59,9 +59,8 @@ pub fn unify(a: &Ty, b: &Ty) -> Option<Ty> {
         (_, Ty::Literal(_) | Ty::Omitted(_) | Ty::StarArgs(_)) => unify(a, &b.unliteral())?,
         (Ty::None, Ty::Optional(_)) => b.clone(),
         (Ty::Optional(_), Ty::None) => a.clone(),
-        (Ty::Optional(a), Ty::Optional(b)) | (Ty::Optional(a), b) | (b, Ty::Optional(a)) => {
-            Ty::Optional(Arc::new(unify(a, deref(b))?))
-        }
+        (Ty::Optional(a), Ty::Optional(b)) => Ty::Optional(Arc::new(unify(a, b)?)),
+        (Ty::Optional(inner), other) | (other, Ty::Optional(inner)) => Ty::Optional(Arc::new(unify(inner, other)?)),
         (Ty::None, other) | (other, Ty::None) if has_value(other) => Ty::Optional(Arc::new(other.clone())),
         (Ty::Tuple(a), Ty::Tuple(b)) if a.len() == b.len() => {
             Ty::Tuple(a.iter().zip(b.iter()).map(|(a, b)| unify(a, b)).collect::<Option<_>>()?)
@@ -78,10 +77,6 @@ pub fn unify(a: &Ty, b: &Ty) -> Option<Ty> {
         },
         _ => return promote(a, b),
     })
-}
-
-fn deref(ty: &Arc<Ty>) -> &Ty {
-    ty
 }
 
 /// Whether values of the type exist when the program runs, so that an optional one can hold them.
@@ -261,11 +256,7 @@ pub fn unary(op: UnaryOp, ty: &Ty) -> Option<Rule> {
 }
 
 /// The loops of NumPy's ufuncs in NumPy's order, by the letters of their types (`types`): inputs, `>`, output.
-const UFUNCS: &[(&[&str], &str)] = {
-    const INTS: &str = "bb>b BB>B hh>h HH>H ii>i II>I ll>l LL>L";
-    const INT: &str = "b>b B>B h>h H>H i>i I>I l>l L>L";
-    let _ = (INTS, INT);
-    &[
+const UFUNCS: &[(&[&str], &str)] = &[
         (&["add", "multiply", "maximum", "minimum", "fmax", "fmin"], "?? bb BB hh HH ii II ll LL ff dd DD"),
         (&["subtract", "power"], "bb BB hh HH ii II ll LL ff dd DD"),
         (&["divide"], "ff dd DD"),
@@ -297,8 +288,7 @@ const UFUNCS: &[(&[&str], &str)] = {
         (&["signbit"], "f>? d>?"),
         (&["floor", "ceil", "trunc"], "? b B h H i I l L f d"),
         (&["ldexp"], "fi fl di dl"),
-    ]
-};
+];
 
 fn letter(letter: u8) -> Ty {
     match letter {

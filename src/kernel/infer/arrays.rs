@@ -175,7 +175,7 @@ impl Walker<'_> {
         if !made {
             return self.no_loop(name, &types, span);
         }
-        self.emit(StmtKind::SetView(SetView { target: expr, value: tree }));
+        self.emit(StmtKind::SetView(SetView { target: expr, value: tree, overlap: ir::Overlap::InOrder }));
         Ok(())
     }
 
@@ -548,7 +548,7 @@ impl Walker<'_> {
         }
         let element = ir_type(&array.dtype);
         let tree = self.tree(vec![val], |mut elements| elements.remove(0).cast(element))?;
-        self.emit(StmtKind::SetView(SetView { target, value: tree }));
+        self.emit(StmtKind::SetView(SetView { target, value: tree, overlap: ir::Overlap::Copy }));
         Ok(())
     }
 
@@ -1447,7 +1447,7 @@ fn scalar_ufunc(name: &str, elements: Vec<Expr>, exponent: Option<i64>, rule: &R
     let mut operands: Vec<Expr> =
         elements.into_iter().zip(&rule.operands).map(|(element, ty)| element.cast(ir_type(ty))).collect();
     let scalar = ir_scalar(ty)?;
-    let zero = OnZero::Value;
+    let zero = OnZero::Ufunc;
     if operands.len() == 2 {
         let b = operands.remove(1);
         let a = operands.remove(0);

@@ -9,7 +9,7 @@ use super::{Callee, return_type};
 use crate::kernel::ir::{self, BinaryOp as Op, CalleeId, Expr, ExprKind, MathFn, StmtKind, UnaryOp as Un};
 use crate::kernel::options::Options;
 use crate::kernel::rules;
-use crate::kernel::syntax::{self, Arg, BinaryOp, ExprKind as S, Name, Span};
+use crate::kernel::syntax::{self, Arg, BinaryOp, Name, Span};
 use crate::kernel::types::{FunctionTy, IntTy, Literal, Ty, TypeClass};
 use crate::kernel::value::{KernelDef, KernelKind, Signature, Value};
 
@@ -135,10 +135,6 @@ impl Walker<'_> {
 
     pub(super) fn call_expr(&mut self, function: &syntax::Expr, args: &[Arg], span: Span) -> Res<Val> {
         let reordered = args.iter().any(|arg| !matches!(arg, Arg::Positional(_)));
-        if let S::Attribute { value, .. } = &function.kind {
-            // A method of an object: the object is evaluated before the arguments.
-            let _ = value;
-        }
         if !reordered {
             let callee = self.expr(function)?;
             let (args, keywords) = self.arguments(args)?;
@@ -264,8 +260,12 @@ impl Walker<'_> {
             };
             params.push((param.name.clone(), val));
         }
-        let scope = self.frames[closure.frame].scope.clone();
-        let options = self.frames[closure.frame].options;
+        // Functions of the prelude see no frame but their own.
+        let Some(frame) = self.frames.get(closure.frame) else {
+            let options = Options { parallel: false, ..self.frames[self.frame].options };
+            return self.inline(&function, Scope::Prelude, None, options, params);
+        };
+        let (scope, options) = (frame.scope.clone(), frame.options);
         self.inline(&function, scope, Some(closure.frame), options, params)
     }
 
@@ -517,7 +517,7 @@ impl Walker<'_> {
         let args: Vec<Val> = args.into_iter().map(|arg| self.unwrap(arg)).collect();
         let found = match name.split_once('.') {
             Some(("builtins", function)) => self.builtin_function(function, &args, &keywords, span)?,
-            Some(("math", function)) => self.math_function(function, &args, span)?,
+            Some(("math", function)) => self.math_function(function, &args)?,
             Some(("numpy", function)) => self.numpy_function(function, &args, &keywords, span)?,
             Some(("numba", "prange")) => self.builtin_function("range", &args, &keywords, span)?,
             Some(("numba", "literal_unroll")) => args.first().cloned(),
@@ -780,7 +780,7 @@ impl Walker<'_> {
         Ok(Some(Val::run(ty, value)))
     }
 
-    fn math_function(&mut self, name: &str, args: &[Val], span: Span) -> Res<Option<Val>> {
+    fn math_function(&mut self, name: &str, args: &[Val]) -> Res<Option<Val>> {
         let mut types = Vec::new();
         let mut exprs = Vec::new();
         for arg in args {
@@ -875,10 +875,7 @@ impl Walker<'_> {
                 let args = floats(&exprs).into_iter().map(|expr| Val::run(float.clone(), expr)).collect();
                 Some(self.prelude("math_isclose", args)?)
             }
-            _ => {
-                let _ = span;
-                None
-            }
+            _ => None,
         })
     }
 

@@ -606,7 +606,7 @@ impl Walker<'_> {
             },
             Val::Builtin(module) => {
                 // Only the prelude sees modules in this form.
-                Ok(Val::Builtin(format!("{module}.{name}").into()))
+                Ok(super::prelude::attribute(&module, name))
             }
             Val::Run { ty: Ty::Optional(_), .. } => {
                 let held = self.unwrap(object);

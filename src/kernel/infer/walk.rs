@@ -18,7 +18,7 @@ use crate::kernel::ir::{self, Expr, ExprKind, Label, LocalId, Stmt, StmtKind};
 use crate::kernel::options::Options;
 use crate::kernel::source::Source;
 use crate::kernel::syntax::{self, Arg, BinaryOp, ExprKind as S, Name, Span};
-use crate::kernel::types::{IntTy, Literal, Ty};
+use crate::kernel::types::{Literal, Ty};
 use crate::kernel::value::{KernelDef, Value};
 
 /// Why a walk stops.
@@ -192,6 +192,10 @@ impl<'w> Walker<'w> {
         if walker.state.is_some() {
             walker.returned.push(Ty::None);
         }
+        if walker.returned.is_empty() && walker.unknowns == 0 {
+            // It raises on every path.
+            walker.returned.push(Ty::None);
+        }
         let mut returns = forced.cloned();
         if returns.is_none() {
             for ty in &walker.returned {
@@ -227,7 +231,7 @@ impl<'w> Walker<'w> {
         walker.ir.body = body;
         let recursive = walker.recursive;
         let specialised =
-            Specialised { ir: walker.ir, callees: walker.callees, args: args.to_vec(), returns: returns.clone() };
+            Specialised { function: walker.ir, callees: walker.callees, args: args.to_vec(), returns: returns.clone() };
         Ok((Some(specialised), Some(returns), recursive))
     }
 
@@ -309,6 +313,11 @@ impl<'w> Walker<'w> {
         let local = self.ir.local("", expr.ty.clone());
         self.emit(StmtKind::Assign(local, expr));
         self.ir.get(local)
+    }
+
+    /// Whether a loop is being walked.
+    pub(super) fn in_loop(&self) -> bool {
+        self.depth > 0
     }
 
     fn is_temporary(&self, local: LocalId) -> bool {
@@ -971,7 +980,12 @@ impl<'w> Walker<'w> {
             Some(range) => (range, self.options().parallel),
             None => (self.expr(iter)?, false),
         };
+        // Rounds of a parallel loop run loops inside of them one after the other.
+        let parallel = parallel && !self.loops.iter().any(|outer| outer.parallel);
         let iter = self.iterable(iter);
+        if matches!(&iter, Val::Run { ty: Ty::Tuple(items), .. } if items.is_empty()) {
+            return self.body(orelse);
+        }
         let Some(length) = self.iter_length(&iter) else {
             return self.refuse_at(
                 span,
@@ -1052,7 +1066,7 @@ impl<'w> Walker<'w> {
 
     fn return_stmt(&mut self, value: Option<&syntax::Expr>) -> Res<()> {
         let span = self.span;
-        if self.loops.len() > self.frames[self.frame].loops && self.loops.iter().any(|inner| inner.parallel) {
+        if self.loops[self.frames[self.frame].loops..].iter().any(|inner| inner.parallel) {
             return self.refuse("`return` cannot leave a prange loop", "use range, or return after the loop");
         }
         let val = match value {
@@ -1279,7 +1293,7 @@ impl<'w> Walker<'w> {
         options: Options,
         bound: Vec<(Name, Val)>,
     ) -> Res<Val> {
-        if self.frames_open() > 60 {
+        if self.open > 60 {
             return self.refuse(
                 format!("`{}` is inlined into itself without end", function.name),
                 "make it a kernel of its own without inline=\"always\"",
@@ -1309,10 +1323,6 @@ impl<'w> Walker<'w> {
         });
         self.span = span;
         result
-    }
-
-    fn frames_open(&self) -> usize {
-        self.open
     }
 
     fn inlined_body(
@@ -1488,12 +1498,12 @@ fn updates(stmts: &[syntax::Stmt], found: &mut Vec<(Name, Option<ir::FoldOp>)>) 
         _ => None,
     };
     let is = |expr: &syntax::Expr, name: &Name| matches!(&expr.kind, S::Name(other) if other == name);
-    let mut add = |name: &Name, op: Option<ir::FoldOp>| {
-        if !found.iter().any(|(other, _)| other == name) {
-            found.push((name.clone(), op));
-        }
-    };
     for stmt in stmts {
+        let mut add = |name: &Name, op: Option<ir::FoldOp>| {
+            if !found.iter().any(|(other, _)| other == name) {
+                found.push((name.clone(), op));
+            }
+        };
         match &stmt.kind {
             K::AugAssign { target: syntax::Expr { kind: S::Name(name), .. }, op, .. } => add(name, fold(*op)),
             K::Assign { targets, value } => {
@@ -1524,10 +1534,7 @@ fn updates(stmts: &[syntax::Stmt], found: &mut Vec<(Name, Option<ir::FoldOp>)>) 
     }
 }
 
-/// `int64`, for indices.
-pub(super) const INDEX: IntTy = IntTy::I64;
-
-/// The literal `None` of a slot is of no use; kept for symmetry of messages.
+/// Whether a known value counts as true.
 pub(super) fn literal_bool(literal: &Literal) -> Option<bool> {
     Some(match literal {
         Literal::None => false,
