@@ -384,6 +384,67 @@ impl Callable {
     }
 }
 
+impl Callable {
+    /// Calls it with the lanes of arguments as they are; its result's come at the beginning of `results`. What it prints is
+    /// lost.
+    ///
+    /// # Safety
+    ///
+    /// The lanes are those of its parameters' types, which are numbers, and there is room for those of its result.
+    pub(crate) unsafe fn call_lanes(
+        &self,
+        lanes: &[u64],
+        results: &mut [u64],
+    ) -> Result<(), KernelError> {
+        let mut context = Context::new(&Silent);
+        // SAFETY: that is the signature of every entry; the caller vouches for the lanes; `self` keeps the code loaded.
+        let status = unsafe {
+            type Entry = unsafe extern "C" fn(*mut Context<'_>, *mut u64, *const u64) -> u64;
+            let entry = self.entry.typed::<Entry>();
+            entry(&mut context, results.as_mut_ptr(), lanes.as_ptr())
+        };
+        if status == 0 { Ok(()) } else { Err(context.take_error()) }
+    }
+}
+
+/// A host without output.
+struct Silent;
+
+impl Host for Silent {
+    fn print(&self, _: &[Data]) -> Result<(), KernelError> {
+        Ok(())
+    }
+}
+
+/// A new structref of this type with these fields.
+pub(crate) fn new_struct(ty: &Type, fields: &[Data]) -> Result<Memory, KernelError> {
+    let Type::Struct(structref) = ty else { return Err(mismatch(ty)) };
+    let mut packed = Packed::default();
+    let mut counted = 0;
+    for (field, (_, ty)) in fields.iter().zip(&structref.fields) {
+        let first = packed.lanes.len();
+        packed.pack(field, ty)?;
+        for (at, lane) in lanes(ty).into_iter().enumerate() {
+            if lane == Lane::Owner {
+                counted |= 1 << (first + at);
+            }
+        }
+    }
+    let refused = || KernelError::new("MemoryError", "Allocation failed (probably too large).");
+    let memory = Memory::lanes(packed.lanes.len(), counted).ok_or_else(refused)?;
+    for (at, lane) in packed.lanes.iter().enumerate() {
+        if counted >> at & 1 == 1 {
+            // SAFETY: an owner lane of a live argument, whose reference stays the argument's: this one is another.
+            let owner = unsafe { Memory::from_owner(*lane as usize) };
+            std::mem::forget(owner.clone());
+            std::mem::forget(owner);
+        }
+        // SAFETY: the block has room for so many lanes, is aligned for them, and is known to nobody yet.
+        unsafe { memory.data().cast::<u64>().add(at).write(*lane) };
+    }
+    Ok(memory)
+}
+
 /// Lanes of arguments, and what they refer to besides the arguments themselves.
 #[derive(Default)]
 struct Packed {

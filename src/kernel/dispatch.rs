@@ -11,6 +11,7 @@
 //! Every specialisation stays for as long as the dispatcher does: kernels never change, and an edited file makes new ones.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::abi::{Callable, Data};
@@ -576,7 +577,9 @@ impl Spec {
         let printed = Printed::default();
         let result = self.callable.call(arguments, &printed);
         for line in printed.take() {
-            host.print_values(&line)?;
+            let words = line.iter().map(|value| host.str(value)).collect::<Run<Vec<_>>>()?;
+            // As for host code, what cannot be written shows when the program ends.
+            let _ = writeln!(host.stdout, "{}", words.join(" "));
         }
         result.map_err(|error| marshal::raised(&error).into())
     }

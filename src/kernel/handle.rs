@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::abi::{self, KernelError};
+use super::abi::KernelError;
 use super::dispatch::{Dispatcher, Spec};
 use super::marshal::{self, Argument};
 use super::session::{Error, Program};
@@ -69,16 +69,10 @@ impl fmt::Debug for Function {
 
 /// Code that a typed handle calls, with what keeps it.
 pub(crate) struct Code {
-    entry: *const u8,
     spec: Arc<Spec>,
     /// Its constants.
     _dispatcher: Arc<Dispatcher>,
 }
-
-// SAFETY: code is immutable and may run on any thread; the specialisation and the dispatcher may be shared.
-unsafe impl Send for Code {}
-// SAFETY: as above.
-unsafe impl Sync for Code {}
 
 /// Where the current code of a typed handle is.
 pub(crate) struct Slot {
@@ -96,8 +90,7 @@ impl Slot {
 
     /// From now on calls run this code.
     pub(crate) fn put(&self, spec: Arc<Spec>, dispatcher: Arc<Dispatcher>) {
-        let entry = spec.functions[1].address();
-        let code = Arc::new(Code { entry, spec, _dispatcher: dispatcher });
+        let code = Arc::new(Code { spec, _dispatcher: dispatcher });
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         self.now.store(Arc::as_ptr(&code).cast_mut(), Ordering::Release);
         all.push(code);
@@ -228,7 +221,7 @@ impl<F> Typed<F> {
         let code = unsafe { &*code };
         let mut result = 0;
         // SAFETY: the handle was made for a specialisation of this signature, one lane per number.
-        unsafe { abi::call_lanes(code.entry, lanes, std::slice::from_mut(&mut result)) }
+        unsafe { code.spec.callable.call_lanes(lanes, std::slice::from_mut(&mut result)) }
             .map(|()| result)
     }
 

@@ -492,7 +492,7 @@ impl Bytes {
                 inner!(&slice.stop);
                 inner!(&slice.step);
             }
-            Value::Iterator(_) => self.tag(Tag::Iterator),
+            Value::Iterator(_) | Value::View(_) => self.tag(Tag::Iterator),
             Value::Scalar(scalar) => self.scalar(*scalar),
             Value::Array(view) | Value::Record(view) => {
                 array(view);

@@ -55,7 +55,8 @@ enum To {
 /// Makes the specialisation that is asked for, and those of its callees that are not there.
 pub(crate) fn make(dispatcher: &Dispatcher, host: &mut Host, request: &Request) -> Run<Arc<Spec>> {
     let all = type_all(dispatcher, host, request)?;
-    let mut inner = dispatcher.lock();
+    let mut guard = dispatcher.lock();
+    let inner = &mut *guard;
     let first = inner.specs.len();
     let program = program(dispatcher, &mut inner.constants, &all, &inner.specs)
         .map_err(|error| internal(&request.def, &error))?;
