@@ -9,6 +9,7 @@ pub mod diagnostic;
 mod dispatch;
 pub mod dtype;
 pub mod exception;
+pub mod format;
 mod handle;
 pub mod host;
 pub mod infer;

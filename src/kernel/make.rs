@@ -161,7 +161,7 @@ fn type_all(dispatcher: &Dispatcher, host: &mut Host, request: &Request) -> Run<
                 },
             });
         }
-        for (callee, to) in typed.ir.callees.iter_mut().zip(&callees) {
+        for (callee, to) in typed.function.callees.iter_mut().zip(&callees) {
             callee.name = match to {
                 To::Spec(id) => format!("s{id}"),
                 To::Pending(at) => format!("k{at}"),
@@ -169,7 +169,7 @@ fn type_all(dispatcher: &Dispatcher, host: &mut Host, request: &Request) -> Run<
         }
         let start = Instant::now();
         let isa = dispatcher.engine.target().isa();
-        let lowered = lower::lower(&typed.ir, isa)
+        let lowered = lower::lower(&typed.function, isa)
             .map_err(|error| refuse(&request.def, format!("internal error: {error}")))?;
         let us = (typing + start.elapsed()).as_micros() as u64;
         all.push(Pending { request, typed, lowered, callees, options, us });
@@ -266,12 +266,12 @@ fn helper(name: &str) -> Result<*const u8, CodeError> {
 }
 
 fn array<'a>(typed: &'a Specialised, name: &str) -> &'a [u8] {
-    let mut constants = typed.ir.constants.iter();
+    let mut constants = typed.function.constants.iter();
     constants.find(|constant| constant.name == name).map_or(&[], |constant| &constant.bytes)
 }
 
 fn signature(typed: &Specialised) -> FunctionType {
-    let function = &typed.ir;
+    let function = &typed.function;
     let params = function.params.iter();
     FunctionType {
         params: params.map(|param| function.locals[param.0 as usize].ty.clone()).collect(),
@@ -338,7 +338,7 @@ fn kept_references(
     first: usize,
 ) -> Vec<plan::Reference> {
     let by_name: HashMap<&str, To> = typed
-        .ir
+        .function
         .callees
         .iter()
         .map(|callee| callee.name.as_str())
