@@ -234,6 +234,10 @@ impl Walk<'_> {
                     self.value(&value, &mut bytes, &mut next);
                     self.overloads_of(&value, &mut bytes, &mut next);
                 }
+                // A kernel that is compiled where it is defined does not have its name yet.
+                None if capture.name == closure.syntax.name => {
+                    self.function(subject.clone(), &mut bytes, &mut next);
+                }
                 None => {
                     bytes.tag(Tag::Absent);
                     bytes.text(&capture.name);

@@ -148,7 +148,9 @@ impl World for Around<'_> {
     }
 
     fn free(&mut self, def: &Arc<KernelDef>, name: &str) -> Result<Option<Value>, Diagnostic> {
-        Ok(def.lookup(name))
+        // A kernel that is compiled where it is defined does not have its name yet.
+        let own = || (*name == **def.name()).then(|| Value::Kernel(Arc::clone(def)));
+        Ok(def.lookup(name).or_else(own))
     }
 
     fn attribute(&mut self, of: &Value, name: &str) -> Result<Option<Value>, Diagnostic> {
