@@ -17,6 +17,8 @@ mod arrays;
 mod calls;
 mod expr;
 mod prelude;
+#[cfg(test)]
+mod tests;
 mod val;
 mod walk;
 

@@ -415,3 +415,6 @@ pub fn ufunc_of_unary(op: UnaryOp) -> Option<&'static str> {
         UnaryOp::Not => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

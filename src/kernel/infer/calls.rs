@@ -275,7 +275,8 @@ impl Walker<'_> {
             return self.refuse(format!("`{name}` is not supported in kernels"), "write it as a loop");
         };
         let params = function.params.positional.iter().map(|param| param.name.clone()).zip(args).collect();
-        let options = Options { parallel: false, ..self.frames[self.frame].options };
+        let mut options = Options { parallel: false, ..self.frames[self.frame].options };
+        options.boundscheck &= !super::prelude::stays_in_bounds(name);
         self.inline(&function, Scope::Prelude, None, options, params)
     }
 
@@ -990,7 +991,7 @@ pub(super) fn range_length(start: Expr, stop: Expr, step: Expr) -> Expr {
 
 /// The loop of a ufunc made from a kernel that arguments of these types run, with its result: by its signatures, else
 /// compiled for the types as they are.
-pub fn ufunc_signature(
+pub(super) fn ufunc_signature(
     def: &Arc<KernelDef>,
     types: &[Ty],
     world: &mut dyn super::World,

@@ -86,7 +86,7 @@ impl Walker<'_> {
             S::Lambda(function) => self.closure(function),
             S::Walrus { name, value, .. } => self.with_stmts(|walker| {
                 let val = walker.expr(value)?;
-                let val = walker.bind(val);
+                let val = walker.hold(val);
                 let variable = walker.variable(walker.frame, name);
                 walker.assign_variable(variable, val.clone())?;
                 Ok(val)

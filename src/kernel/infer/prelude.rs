@@ -35,6 +35,33 @@ pub(super) fn function(name: &str) -> Option<Arc<Function>> {
     functions().get(name).cloned()
 }
 
+/// Whether the function indexes arrays only where they have elements, whatever it is called with.
+pub(super) fn stays_in_bounds(name: &str) -> bool {
+    matches!(
+        name,
+        "eye"
+            | "arange"
+            | "arange_int"
+            | "linspace"
+            | "argmin"
+            | "argmax"
+            | "cumsum"
+            | "cumprod"
+            | "dot_mv"
+            | "dot_vm"
+            | "dot_mm"
+            | "take_mask"
+            | "put_mask"
+            | "nonzero"
+            | "flatnonzero"
+            | "sorted_copy"
+            | "sort_in_place"
+            | "argsort"
+            | "median"
+            | "unique"
+    )
+}
+
 /// What a name that the prelude does not bind stands for there.
 pub(super) fn lookup(name: &str) -> Option<Val> {
     if let Some(function) = function(name) {

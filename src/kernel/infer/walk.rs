@@ -274,40 +274,47 @@ impl<'w> Walker<'w> {
         self.out.push(Stmt { kind, span });
     }
 
-    /// The value in a local of its own, so that it can be used more than once.
+    /// The value as one that can be used more than once. Variables that hold more than a number are left where they
+    /// are: nothing must be assigned to them before the value is used.
     pub(super) fn bind(&mut self, val: Val) -> Val {
+        self.keep(val, false)
+    }
+
+    /// The value in locals of its own, whatever is assigned to variables later.
+    pub(super) fn hold(&mut self, val: Val) -> Val {
+        self.keep(val, true)
+    }
+
+    fn keep(&mut self, val: Val, copy: bool) -> Val {
         match val {
-            Val::Run { ty, expr, literal } if !is_simple(&expr) => {
-                let local = self.temporary(&ty);
-                self.emit(StmtKind::Assign(local, expr));
-                Val::Run { ty, expr: self.ir.get(local), literal }
-            }
-            Val::Run { ty, expr: Expr { kind: ExprKind::Local(from), ty: ir }, literal } if !self.is_temporary(from) => {
-                // The variable may get another value before this one is used.
-                let local = self.temporary(&ty);
-                self.emit(StmtKind::Assign(local, Expr { kind: ExprKind::Local(from), ty: ir }));
-                Val::Run { ty, expr: self.ir.get(local), literal }
-            }
-            Val::Tuple(items) => Val::Tuple(items.into_iter().map(|item| self.bind(item)).collect()),
-            Val::List(items) => Val::List(items.into_iter().map(|item| self.bind(item)).collect()),
-            Val::Range(parts, int) => Val::Range(Box::new(parts.map(|part| self.bind_expr(part))), int),
+            Val::Run { ty, expr, literal } => Val::Run { ty, expr: self.keep_expr(expr, copy), literal },
+            Val::Tuple(items) => Val::Tuple(items.into_iter().map(|item| self.keep(item, copy)).collect()),
+            Val::List(items) => Val::List(items.into_iter().map(|item| self.keep(item, copy)).collect()),
+            Val::Range(parts, int) => Val::Range(Box::new(parts.map(|part| self.keep_expr(part, copy))), int),
             Val::Slice(parts) => {
-                Val::Slice(Box::new(parts.map(|part| part.map(|part| self.bind_expr(part)))))
+                Val::Slice(Box::new(parts.map(|part| part.map(|part| self.keep_expr(part, copy)))))
             }
-            Val::Method(object, name) => Val::Method(Box::new(self.bind(*object)), name),
+            Val::Method(object, name) => Val::Method(Box::new(self.keep(*object, copy)), name),
             Val::Enumerate(items, start) => {
-                let items = self.bind(*items);
-                Val::Enumerate(Box::new(items), self.bind_expr(start))
+                let items = self.keep(*items, copy);
+                Val::Enumerate(Box::new(items), self.keep_expr(start, copy))
             }
-            Val::Zip(items) => Val::Zip(items.into_iter().map(|item| self.bind(item)).collect()),
+            Val::Zip(items) => Val::Zip(items.into_iter().map(|item| self.keep(item, copy)).collect()),
             other => other,
         }
     }
 
+    /// As [`bind`](Self::bind), of an expression.
     pub(super) fn bind_expr(&mut self, expr: Expr) -> Expr {
+        self.keep_expr(expr, false)
+    }
+
+    fn keep_expr(&mut self, expr: Expr, copy: bool) -> Expr {
         match &expr.kind {
             ExprKind::Const(_) | ExprKind::Constant(_) => return expr,
             ExprKind::Local(local) if self.is_temporary(*local) => return expr,
+            // Copying a number costs nothing, anything else a count of references.
+            ExprKind::Local(_) if !copy && expr.ty.scalar().is_none() => return expr,
             _ => {}
         }
         let local = self.ir.local("", expr.ty.clone());
@@ -378,7 +385,7 @@ impl<'w> Walker<'w> {
             }
             Val::List(_) => return self.refuse("lists are not supported in kernels", "make an array with np.array([...])"),
             other => {
-                let known = self.bind(other);
+                let known = self.hold(other);
                 self.set(variable, Slot::Known(known));
             }
         }
@@ -520,6 +527,12 @@ impl<'w> Walker<'w> {
             self.span = stmt.span;
             match self.stmt(stmt) {
                 Err(Stop::Unknown) => {
+                    if self.depth == 0
+                        && let Some((variable, span)) = self.unset_reads.pop()
+                    {
+                        let name = self.names[variable].clone();
+                        return self.unset(&name, span);
+                    }
                     self.unknowns += 1;
                     self.state = None;
                 }
@@ -702,7 +715,7 @@ impl<'w> Walker<'w> {
                 "name as many as there are",
             );
         }
-        let mut items: Vec<Val> = items.into_iter().map(|item| self.bind(item)).collect();
+        let mut items: Vec<Val> = items.into_iter().map(|item| self.hold(item)).collect();
         if let Some(star) = star {
             let rest = items.len() + 1 - targets.len();
             let middle: Vec<Val> = items.drain(star..star + rest).collect();
@@ -1162,7 +1175,7 @@ impl<'w> Walker<'w> {
             defaults.push(match &param.default {
                 Some(default) => {
                     let val = self.expr(default)?;
-                    Some(self.bind(val))
+                    Some(self.hold(val))
                 }
                 None => None,
             });
@@ -1220,7 +1233,7 @@ impl<'w> Walker<'w> {
             Val::Zip(items) => Val::Zip(items.into_iter().map(|item| self.iterable(item)).collect()),
             other => other,
         };
-        self.bind(val)
+        self.hold(val)
     }
 
     /// How many items there are, where the value can be looped over.
