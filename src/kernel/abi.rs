@@ -384,6 +384,42 @@ impl Callable {
     }
 }
 
+/// A structref of this type with these fields, as a kernel makes one.
+///
+/// Fails with a `TypeError` if the fields are not of its types, with a `MemoryError` if there is no memory.
+pub fn new_struct(ty: &Type, fields: &[Data]) -> Result<Memory, KernelError> {
+    let Type::Struct(layout) = ty else { return Err(mismatch(ty)) };
+    if fields.len() != layout.fields.len() {
+        return Err(mismatch(ty));
+    }
+    let mut packed = Packed::default();
+    let mut kinds = Vec::new();
+    for (value, (_, ty)) in fields.iter().zip(&layout.fields) {
+        packed.pack(value, ty)?;
+        push_lanes(ty, &mut kinds);
+    }
+    let counted = counted_lanes(&kinds);
+    let memory = counted.and_then(|counted| Memory::lanes(kinds.len(), counted));
+    let memory = memory.ok_or_else(|| KernelError::new("MemoryError", "no memory for a structref"))?;
+    for (at, (lane, kind)) in packed.lanes.iter().zip(&kinds).enumerate() {
+        if *kind == Lane::Owner {
+            // SAFETY: the lane is an owner, borrowed from a field's value; the structref gets a reference of its own.
+            let owner = unsafe { Memory::from_owner(*lane as usize) };
+            std::mem::forget(owner.clone());
+            std::mem::forget(owner);
+        }
+        // SAFETY: the block has a lane for each, and is still nobody else's.
+        unsafe { memory.data().cast::<u64>().add(at).write(*lane) };
+    }
+    Ok(memory)
+}
+
+/// The bits of those lanes that are owners; none if there are more lanes than bits.
+pub(crate) fn counted_lanes(kinds: &[Lane]) -> Option<u64> {
+    let owner = |(at, kind): (usize, &Lane)| u64::from(*kind == Lane::Owner) << at;
+    (kinds.len() <= 64).then(|| kinds.iter().enumerate().map(owner).sum())
+}
+
 /// Lanes of arguments, and what they refer to besides the arguments themselves.
 #[derive(Default)]
 struct Packed {
