@@ -416,33 +416,40 @@ impl Host for Silent {
     }
 }
 
-/// A new structref of this type with these fields.
-pub(crate) fn new_struct(ty: &Type, fields: &[Data]) -> Result<Memory, KernelError> {
-    let Type::Struct(structref) = ty else { return Err(mismatch(ty)) };
-    let mut packed = Packed::default();
-    let mut counted = 0;
-    for (field, (_, ty)) in fields.iter().zip(&structref.fields) {
-        let first = packed.lanes.len();
-        packed.pack(field, ty)?;
-        for (at, lane) in lanes(ty).into_iter().enumerate() {
-            if lane == Lane::Owner {
-                counted |= 1 << (first + at);
-            }
-        }
+/// A structref of this type with these fields, as a kernel makes one.
+///
+/// Fails with a `TypeError` if the fields are not of its types, with a `MemoryError` if there is no memory.
+pub fn new_struct(ty: &Type, fields: &[Data]) -> Result<Memory, KernelError> {
+    let Type::Struct(layout) = ty else { return Err(mismatch(ty)) };
+    if fields.len() != layout.fields.len() {
+        return Err(mismatch(ty));
     }
-    let refused = || KernelError::new("MemoryError", "Allocation failed (probably too large).");
-    let memory = Memory::lanes(packed.lanes.len(), counted).ok_or_else(refused)?;
-    for (at, lane) in packed.lanes.iter().enumerate() {
-        if counted >> at & 1 == 1 {
-            // SAFETY: an owner lane of a live argument, whose reference stays the argument's: this one is another.
+    let mut packed = Packed::default();
+    let mut kinds = Vec::new();
+    for (value, (_, ty)) in fields.iter().zip(&layout.fields) {
+        packed.pack(value, ty)?;
+        push_lanes(ty, &mut kinds);
+    }
+    let counted = counted_lanes(&kinds);
+    let memory = counted.and_then(|counted| Memory::lanes(kinds.len(), counted));
+    let memory = memory.ok_or_else(|| KernelError::new("MemoryError", "no memory for a structref"))?;
+    for (at, (lane, kind)) in packed.lanes.iter().zip(&kinds).enumerate() {
+        if *kind == Lane::Owner {
+            // SAFETY: the lane is an owner, borrowed from a field's value; the structref gets a reference of its own.
             let owner = unsafe { Memory::from_owner(*lane as usize) };
             std::mem::forget(owner.clone());
             std::mem::forget(owner);
         }
-        // SAFETY: the block has room for so many lanes, is aligned for them, and is known to nobody yet.
+        // SAFETY: the block has a lane for each, and is still nobody else's.
         unsafe { memory.data().cast::<u64>().add(at).write(*lane) };
     }
     Ok(memory)
+}
+
+/// The bits of those lanes that are owners; none if there are more lanes than bits.
+pub(crate) fn counted_lanes(kinds: &[Lane]) -> Option<u64> {
+    let owner = |(at, kind): (usize, &Lane)| u64::from(*kind == Lane::Owner) << at;
+    (kinds.len() <= 64).then(|| kinds.iter().enumerate().map(owner).sum())
 }
 
 /// Lanes of arguments, and what they refer to besides the arguments themselves.

@@ -660,7 +660,9 @@ impl Kernels for Dispatcher {
 
     fn address(&self, host: &mut Host, def: &Arc<KernelDef>) -> Run<u64> {
         let spec = self.declared(host, def)?;
-        Ok(spec.functions[0].address().addr() as u64)
+        // The last function is the way in by C's convention.
+        let function = spec.functions.last().expect("a unit and its entry, at least");
+        Ok(function.address().addr() as u64)
     }
 
     fn construct(&self, host: &mut Host, proxy: &Arc<Class>, fields: &[Value]) -> Run<Value> {

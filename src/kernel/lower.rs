@@ -102,6 +102,29 @@ pub fn lower(function: &ir::Function, isa: &dyn TargetIsa) -> Result<Lowered, Lo
     Ok(Lowered { functions, references: shared.references })
 }
 
+/// A function by C's convention, with the parameters and the result of the unit `name`, that calls it: what a
+/// `cfunc`'s address points to. An error goes to the host that [`runtime::c`](super::runtime::c) knows, and the result
+/// is zero then.
+///
+/// Fails if a parameter or the result is no number.
+pub fn c_entry(
+    name: &str,
+    signature: &ir::FunctionType,
+    isa: &dyn TargetIsa,
+) -> Result<Lowered, LowerError> {
+    let is_number = |ty: &ir::Type| ty.scalar().is_some_and(|scalar| scalar != ir::Scalar::C128);
+    let fits = signature.params.iter().all(is_number)
+        && (signature.result == ir::Type::None || is_number(&signature.result));
+    if !fits {
+        let reason = "a C callback takes and returns numbers".into();
+        return Err(LowerError { function: name.into(), reason });
+    }
+    let mut shared = Shared::default();
+    let mut context = FunctionBuilderContext::new();
+    let function = entry::c_entry(name, signature, isa, &mut shared, &mut context);
+    Ok(Lowered { functions: vec![function], references: shared.references })
+}
+
 /// What the functions of one kernel share while they are built.
 #[derive(Default)]
 struct Shared<'a> {

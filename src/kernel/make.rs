@@ -22,7 +22,7 @@ use super::host::Host;
 use super::infer::{self, Specialised};
 use super::ir::FunctionType;
 use super::keys::{self, Body};
-use super::lower::{self, Lowered, Reference};
+use super::lower::{self, LowerError, Lowered, Reference};
 use super::manifest::text_digest;
 use super::options::Options;
 use super::plan::{self, KeptTy, Plan};
@@ -87,7 +87,7 @@ pub(crate) fn make(dispatcher: &Dispatcher, host: &mut Host, request: &Request) 
             returns: KeptTy::of(&typed.returns, &mut digest_of),
             signature: signature(&typed),
             functions: kept_functions(&loaded, place, &lowered),
-            references: kept_references(&typed, &lowered, &callees, first),
+            references: kept_references(&typed, &lowered, &callees, place, first),
         };
         inner.forms = forms;
         let story = Story::of(
@@ -169,12 +169,37 @@ fn type_all(dispatcher: &Dispatcher, host: &mut Host, request: &Request) -> Run<
         }
         let start = Instant::now();
         let isa = dispatcher.engine.target().isa();
-        let lowered = lower::lower(&typed.function, isa)
-            .map_err(|error| refuse(&request.def, format!("internal error: {error}")))?;
+        let fail =
+            |error: LowerError| refuse(&request.def, format!("internal error: {error}"));
+        let mut lowered = lower::lower(&typed.function, isa).map_err(fail)?;
+        if request.def.kind == KernelKind::Cfunc {
+            let unit = format!("k{}", all.len());
+            let entry = lower::c_entry(&unit, &signature(&typed), isa).map_err(fail)?;
+            append(&mut lowered, entry);
+        }
         let us = (typing + start.elapsed()).as_micros() as u64;
         all.push(Pending { request, typed, lowered, callees, options, us });
     }
     Ok(all)
+}
+
+/// Adds the functions of another lowering, whose references get numbers behind the ones that are there.
+fn append(lowered: &mut Lowered, more: Lowered) {
+    let first = lowered.references.len() as u32;
+    for mut clif in more.functions {
+        renumber(&mut clif, |index| UserExternalName { namespace: 0, index: first + index });
+        lowered.functions.push(clif);
+    }
+    lowered.references.extend(more.references);
+}
+
+/// Gives the names in a function's table others, by their numbers.
+fn renumber(clif: &mut Clif, to: impl Fn(u32) -> UserExternalName) {
+    let table = clif.params.user_named_funcs();
+    let names: Vec<_> = table.iter().map(|(number, user)| (number, user.index)).collect();
+    for (number, index) in names {
+        clif.params.reset_user_func_name(number, to(index));
+    }
 }
 
 /// What is not the program's fault.
@@ -236,12 +261,7 @@ fn program(
         }
         for (at, clif) in lowered.functions.iter().enumerate() {
             let mut clif: Clif = clif.clone();
-            let table = clif.params.user_named_funcs();
-            let names: Vec<_> = table.iter().map(|(number, user)| (number, user.index)).collect();
-            for (number, index) in names {
-                let user = UserExternalName { namespace, index };
-                clif.params.reset_user_func_name(number, user);
-            }
+            renumber(&mut clif, |index| UserExternalName { namespace, index });
             let part = match at {
                 0 => String::new(),
                 1 => " (entry)".into(),
@@ -335,6 +355,7 @@ fn kept_references(
     typed: &Specialised,
     lowered: &Lowered,
     callees: &[To],
+    own: usize,
     first: usize,
 ) -> Vec<plan::Reference> {
     let by_name: HashMap<&str, To> = typed
@@ -348,7 +369,8 @@ fn kept_references(
         Reference::Unit(name) => plan::Reference::Unit(match by_name.get(name.as_str()) {
             Some(To::Spec(id)) => *id as u32,
             Some(To::Pending(at)) => (first + at) as u32,
-            None => unreachable!("lowering refers to callees alone"),
+            // What calls it by C's convention refers to the unit itself.
+            None => (first + own) as u32,
         }),
         Reference::Own(at) => plan::Reference::Own(*at),
         Reference::Runtime(name) => plan::Reference::Runtime(name.clone()),

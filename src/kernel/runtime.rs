@@ -6,10 +6,12 @@
 //!   helpers   by name: every external routine that kernels may refer to
 //!   math      what has no instruction
 //!   parallel  a loop's chunks on threads
+//!   c         calls that come from C
 //! ```
 //!
 //! Helpers never unwind, and never trust a number: what they are handed may be any.
 
+pub mod c;
 pub mod context;
 mod helpers;
 pub(crate) mod math;

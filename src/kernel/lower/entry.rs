@@ -5,7 +5,8 @@
 //! ```
 
 use cranelift_codegen::ir::{
-    ExtFuncData, ExternalName, Function as Clif, InstBuilder, UserExternalName, UserFuncName, types,
+    AbiParam, ExtFuncData, ExternalName, Function as Clif, InstBuilder, Signature,
+    UserExternalName, UserFuncName, types,
 };
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -59,6 +60,67 @@ pub(super) fn entry(
     }
     debug_assert_eq!(b.func.dfg.value_type(returned[0]), types::I64);
     b.ins().return_(&returned[..1]);
+    b.seal_all_blocks();
+    b.finalize(isa.frontend_config());
+    clif
+}
+
+/// The entry by C's convention of the unit `name`.
+pub(super) fn c_entry(
+    name: &str,
+    unit: &ir::FunctionType,
+    isa: &dyn TargetIsa,
+    shared: &mut Shared<'_>,
+    context: &mut FunctionBuilderContext,
+) -> Clif {
+    let mut signature = Signature::new(isa.default_call_conv());
+    let lane = |ty: &ir::Type| {
+        let scalar = ty.scalar().expect("looked at before");
+        let param = AbiParam::new(super::scalar::clif(scalar));
+        // C's callers and callees may count on narrow integers being extended.
+        if scalar.is_signed() {
+            param.sext()
+        } else if scalar.is_float() {
+            param
+        } else {
+            param.uext()
+        }
+    };
+    signature.params.extend(unit.params.iter().map(lane));
+    if unit.result != ir::Type::None {
+        signature.returns.push(lane(&unit.result));
+    }
+    let mut clif = Clif::with_name_signature(UserFuncName::default(), signature);
+    let mut b = FunctionBuilder::new(&mut clif, context);
+    let block = b.create_block();
+    b.append_block_params_for_function_params(block);
+    b.switch_to_block(block);
+    let params = b.block_params(block).to_vec();
+
+    let mut import = |b: &mut FunctionBuilder<'_>, reference: Reference, signature: Signature| {
+        let number = shared.number(reference);
+        let user = UserExternalName { namespace: 0, index: number };
+        let name = ExternalName::user(b.func.declare_imported_user_function(user));
+        let signature = b.import_signature(signature);
+        b.import_function(ExtFuncData { name, signature, colocated: true, patchable: false })
+    };
+    let mut begin = Signature::new(isa.default_call_conv());
+    begin.returns.push(AbiParam::new(types::I64));
+    let begin = import(&mut b, Reference::Runtime("c_begin".into()), begin);
+    let mut end = Signature::new(isa.default_call_conv());
+    end.params.extend([AbiParam::new(types::I64); 2]);
+    let end = import(&mut b, Reference::Runtime("c_end".into()), end);
+    let callee = abi::unit_signature(unit, isa);
+    let callee = import(&mut b, Reference::Unit(name.into()), callee);
+
+    let call = b.ins().call(begin, &[]);
+    let context = b.inst_results(call)[0];
+    let mut args = vec![context];
+    args.extend(params);
+    let call = b.ins().call(callee, &args);
+    let returned = b.inst_results(call).to_vec();
+    b.ins().call(end, &[context, returned[0]]);
+    b.ins().return_(&returned[1..]);
     b.seal_all_blocks();
     b.finalize(isa.frontend_config());
     clif

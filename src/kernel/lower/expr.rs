@@ -425,12 +425,7 @@ impl<'a> Gen<'a, '_> {
         let Type::Struct(layout) = ty else { unreachable!("checked") };
         let values = self.operands(fields);
         let kinds: Vec<_> = layout.fields.iter().flat_map(|(_, ty)| abi::lanes(ty)).collect();
-        let mut counted = 0u64;
-        for (at, kind) in kinds.iter().enumerate() {
-            if *kind == abi::Lane::Owner {
-                counted |= 1 << at;
-            }
-        }
+        let counted = abi::counted_lanes(&kinds).expect("checked: not too many");
         let count = self.int(kinds.len() as i64);
         let counted = self.int(counted as i64);
         let context = self.context;

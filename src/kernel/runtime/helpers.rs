@@ -10,6 +10,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
+use super::c;
 use super::context::Context;
 use super::math;
 use super::memory::Memory;
@@ -52,6 +53,8 @@ fn all() -> &'static [(&'static str, usize)] {
 
 fn base() -> Vec<(&'static str, usize)> {
     let table: &[(&'static str, usize)] = table! {
+        "c_begin" => c::begin as extern "C" fn() -> Context1;
+        "c_end" => c::end as unsafe extern "C" fn(Context1, u64);
         "retain" => retain as unsafe extern "C" fn(usize);
         "release" => release as unsafe extern "C" fn(usize);
         "new_array" => new_array
