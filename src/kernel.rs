@@ -4,6 +4,7 @@ pub mod array;
 pub mod diagnostic;
 pub mod dtype;
 pub mod exception;
+pub mod format;
 pub mod host;
 pub mod parse;
 pub mod resolve;
