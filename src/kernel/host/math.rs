@@ -33,21 +33,14 @@ pub(super) fn member(name: &str) -> Option<Value> {
     })
 }
 
+/// Functions of C's library that the standard library has not, or computes otherwise.
 mod libm {
+    // SAFETY: they take and give plain numbers, and C's library declares them so.
     unsafe extern "C" {
         pub(super) safe fn erf(x: f64) -> f64;
         pub(super) safe fn erfc(x: f64) -> f64;
         pub(super) safe fn tgamma(x: f64) -> f64;
         pub(super) safe fn lgamma(x: f64) -> f64;
-        pub(super) safe fn sin(x: f64) -> f64;
-        pub(super) safe fn cos(x: f64) -> f64;
-        pub(super) safe fn tan(x: f64) -> f64;
-        pub(super) safe fn exp(x: f64) -> f64;
-        pub(super) safe fn exp2(x: f64) -> f64;
-        pub(super) safe fn log(x: f64) -> f64;
-        pub(super) safe fn log2(x: f64) -> f64;
-        pub(super) safe fn log10(x: f64) -> f64;
-        pub(super) safe fn pow(x: f64, y: f64) -> f64;
         pub(super) safe fn asinh(x: f64) -> f64;
         pub(super) safe fn acosh(x: f64) -> f64;
         pub(super) safe fn atanh(x: f64) -> f64;
@@ -59,10 +52,10 @@ mod libm {
 
 /// A function of one float by its name in C; also used for arrays.
 pub(super) fn function(name: &str) -> Option<fn(f64) -> f64> {
-    Some(match name {
-        "sin" => |x| libm::sin(x),
-        "cos" => |x| libm::cos(x),
-        "tan" => |x| libm::tan(x),
+    let function: fn(f64) -> f64 = match name {
+        "sin" => f64::sin,
+        "cos" => f64::cos,
+        "tan" => f64::tan,
         "asin" | "arcsin" => f64::asin,
         "acos" | "arccos" => f64::acos,
         "atan" | "arctan" => f64::atan,
@@ -72,12 +65,12 @@ pub(super) fn function(name: &str) -> Option<fn(f64) -> f64> {
         "asinh" | "arcsinh" => |x| libm::asinh(x),
         "acosh" | "arccosh" => |x| libm::acosh(x),
         "atanh" | "arctanh" => |x| libm::atanh(x),
-        "exp" => |x| libm::exp(x),
-        "exp2" => |x| libm::exp2(x),
+        "exp" => f64::exp,
+        "exp2" => f64::exp2,
         "expm1" => f64::exp_m1,
-        "log" => |x| libm::log(x),
-        "log2" => |x| libm::log2(x),
-        "log10" => |x| libm::log10(x),
+        "log" => f64::ln,
+        "log2" => f64::log2,
+        "log10" => f64::log10,
         "log1p" => f64::ln_1p,
         "sqrt" => f64::sqrt,
         "cbrt" => f64::cbrt,
@@ -89,21 +82,23 @@ pub(super) fn function(name: &str) -> Option<fn(f64) -> f64> {
         "degrees" | "rad2deg" => |x| x * (180.0 / std::f64::consts::PI),
         "radians" | "deg2rad" => |x| x * (std::f64::consts::PI / 180.0),
         _ => return None,
-    })
+    };
+    Some(function)
 }
 
 /// A function of two floats.
 pub(super) fn function2(name: &str) -> Option<fn(f64, f64) -> f64> {
-    Some(match name {
+    let function: fn(f64, f64) -> f64 = match name {
         "atan2" | "arctan2" => f64::atan2,
         "fmod" => |x, y| x % y,
         "copysign" => f64::copysign,
         "hypot" => f64::hypot,
-        "pow" => |x, y| libm::pow(x, y),
+        "pow" => f64::powf,
         "remainder" => |x, y| libm::remainder(x, y),
         "nextafter" => |x, y| libm::nextafter(x, y),
         _ => return None,
-    })
+    };
+    Some(function)
 }
 
 fn domain<T>() -> Run<T> {
@@ -154,7 +149,7 @@ pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords
             let [value, base] = a.take(["x", "base"], 1)?;
             let mut log = |value: Value| -> Run<f64> {
                 let v = real(host, value)?;
-                if v <= 0.0 { domain() } else { Ok(libm::log(v)) }
+                if v <= 0.0 { domain() } else { Ok(v.ln()) }
             };
             let numerator = log(value.unwrap_or_default())?;
             match base {

@@ -414,6 +414,8 @@ fn str_format(
     Ok(out)
 }
 
+const NOT_ENOUGH: &str = "not enough arguments for format string";
+
 /// `text % value`.
 pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String> {
     let tuple = match value {
@@ -456,11 +458,11 @@ pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String>
             }
             chars.next();
         }
-        let not_enough = || raise(E::TypeError, "not enough arguments for format string");
+        
         let mut number = |host: &mut Host, chars: &mut std::iter::Peekable<std::str::Chars<'_>>| -> Run<Option<i128>> {
             if chars.peek() == Some(&'*') {
                 chars.next();
-                let Some(value) = args.next() else { return not_enough() };
+                let Some(value) = args.next() else { return raise(E::TypeError, NOT_ENOUGH) };
                 return match host.index(&value)? {
                     Some(n) => Ok(Some(n)),
                     None => raise(E::TypeError, "* wants int"),
@@ -494,7 +496,7 @@ pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String>
             Some(value) => value,
             None => match args.next() {
                 Some(value) => value,
-                None => return raise(E::TypeError, "not enough arguments for format string"),
+                None => return raise(E::TypeError, NOT_ENOUGH),
             },
         };
         spec.align = if left { Some('<') } else { Some('>') };

@@ -188,9 +188,8 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             let known: i128 = sizes.iter().filter(|n| **n >= 0).product();
             let unknown = sizes.iter().filter(|n| **n == -1).count();
             let length = source.len() as i128;
-            let asked = sizes.clone();
-            let cannot = || {
-                let shown: Vec<String> = asked.iter().map(i128::to_string).collect();
+            let cannot = |sizes: &[i128]| {
+                let shown: Vec<String> = sizes.iter().map(i128::to_string).collect();
                 let comma = if shown.len() == 1 { "," } else { "" };
                 raise(
                     E::ValueError,
@@ -206,11 +205,11 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
                         }
                     }
                 }
-                1 => return cannot(),
+                1 => return cannot(&sizes),
                 _ => return raise(E::ValueError, "can only specify one unknown dimension"),
             }
             if sizes.iter().any(|n| *n < 0) || sizes.iter().product::<i128>() != length {
-                return cannot();
+                return cannot(&sizes);
             }
             let shape: Vec<usize> = sizes.iter().map(|n| *n as usize).collect();
             match order {
