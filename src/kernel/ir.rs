@@ -10,7 +10,8 @@
 //! Rules that whoever builds it may rely on, and must keep:
 //!
 //! - *Types are explicit.* The operands of a binary operation have one type; what differs is [`ExprKind::Cast`].
-//!   Sub-expressions are evaluated once, from left to right, in the order of the fields.
+//!   Sub-expressions are evaluated once, from left to right, in the order of the fields; of an assignment the value
+//!   first, then what it is assigned to.
 //! - *Nobody counts references here.* Arrays, records, structrefs and strings are values; lowering keeps the counts:
 //!   arguments are borrowed, results owned, each local owns what it holds, temporaries die with their statement, and on
 //!   an error all of it is released.

@@ -63,18 +63,25 @@ pub struct Resolver {
     read: Vec<Arc<Source>>,
     /// The paths at which nothing was found, in order, each once.
     absent: Vec<PathBuf>,
+    /// The files that are no modules and were read, in order, each once.
+    data: Vec<PathBuf>,
 }
 
 impl Resolver {
     /// A resolver for a program in `root`, with more folders to search after it.
     pub fn new(files: Box<dyn Files>, root: PathBuf, path: impl IntoIterator<Item = PathBuf>) -> Self {
         let path = std::iter::once(root.clone()).chain(path).collect();
-        Resolver { files, root, path, read: Vec::new(), absent: Vec::new() }
+        Resolver { files, root, path, read: Vec::new(), absent: Vec::new(), data: Vec::new() }
     }
 
     /// The files that were read so far.
     pub fn read(&self) -> &[Arc<Source>] {
         &self.read
+    }
+
+    /// The files that are no modules and were read so far: what `np.load` was given.
+    pub fn data(&self) -> &[PathBuf] {
+        &self.data
     }
 
     /// The paths at which nothing was found so far.
@@ -108,6 +115,20 @@ impl Resolver {
         let source = Arc::new(Source::new(self.name_of(path), Some(path.to_owned()), text));
         self.read.push(source.clone());
         Ok(source)
+    }
+
+    /// Reads a file that is no module, which the program names itself; that it was read, or found absent, is kept.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read_data(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        let result = self.files.read(path);
+        match &result {
+            Ok(_) if !self.data.iter().any(|known| known == path) => self.data.push(path.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.miss(path.to_owned()),
+            _ => {}
+        }
+        result
     }
 
     /// What `name` (without dots) means in the folders `within`, or in the search path.

@@ -98,6 +98,7 @@ impl Key {
             Value::Method(m) => Key::Pair(Box::new((Key::of(&m.object)?, Key::of(&m.function)?))),
             Value::List(_)
             | Value::Dict(_)
+            | Value::View(_)
             | Value::Set(_)
             | Value::Slice(_)
             | Value::Array(_)

@@ -57,6 +57,8 @@ pub enum Value {
     List(Arc<List>),
     /// A dict.
     Dict(Arc<Dict>),
+    /// `dict.keys()`, `dict.values()` or `dict.items()`.
+    View(Arc<View>),
     /// A set.
     Set(Arc<Set>),
     /// `range(start, stop, step)`.
@@ -145,6 +147,51 @@ pub type Dict = Shared<super::table::Table>;
 
 /// A set, in order of insertion.
 pub type Set = Shared<super::table::Table>;
+
+/// What a dict shows of itself.
+#[derive(Debug)]
+pub struct View {
+    /// The dict.
+    pub dict: Arc<Dict>,
+    /// What of it.
+    pub kind: ViewKind,
+}
+
+/// What a view of a dict shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewKind {
+    /// Its keys.
+    Keys,
+    /// Its values.
+    Values,
+    /// Pairs of both.
+    Items,
+}
+
+impl ViewKind {
+    /// The name of the view's type.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            ViewKind::Keys => "dict_keys",
+            ViewKind::Values => "dict_values",
+            ViewKind::Items => "dict_items",
+        }
+    }
+}
+
+impl View {
+    /// What it shows now.
+    pub fn items(&self) -> Vec<Value> {
+        let dict = self.dict.lock();
+        match self.kind {
+            ViewKind::Keys => dict.keys().cloned().collect(),
+            ViewKind::Values => dict.iter().map(|(_, value)| value.clone()).collect(),
+            ViewKind::Items => {
+                dict.iter().map(|(key, value)| Value::tuple(vec![key.clone(), value.clone()])).collect()
+            }
+        }
+    }
+}
 
 /// A variable that a closure captures; empty until it is bound.
 pub type Cell = Arc<Shared<Option<Value>>>;
@@ -521,3 +568,110 @@ impl From<Raised> for Stop {
 
 /// The result of host code.
 pub type Run<T> = Result<T, Stop>;
+
+impl Value {
+    /// A string.
+    pub fn str(text: String) -> Value {
+        Value::Str(text.into())
+    }
+
+    /// A tuple.
+    pub fn tuple(items: Vec<Value>) -> Value {
+        Value::Tuple(items.into())
+    }
+
+    /// A new list.
+    pub fn list(items: Vec<Value>) -> Value {
+        Value::List(Arc::new(Shared::new(items)))
+    }
+
+    /// A new iterator.
+    pub(super) fn iterator(state: super::host::Iter) -> Value {
+        Value::Iterator(Arc::new(Shared::new(state)))
+    }
+
+    /// Whether it can be called.
+    pub fn is_callable(&self) -> bool {
+        match self {
+            Value::Function(_)
+            | Value::Builtin(_)
+            | Value::Method(_)
+            | Value::Partial(_)
+            | Value::Class(_)
+            | Value::Kernel(_)
+            | Value::ScalarType(_)
+            | Value::Type(_)
+            | Value::TypeClass(_) => true,
+            Value::Instance(instance) => instance.class.lookup("__call__").is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether a loop can run over it.
+    pub fn is_iterable(&self) -> bool {
+        match self {
+            Value::Str(_)
+            | Value::Bytes(_)
+            | Value::Tuple(_)
+            | Value::List(_)
+            | Value::Dict(_)
+            | Value::View(_)
+            | Value::Set(_)
+            | Value::Range(_)
+            | Value::Iterator(_)
+            | Value::Record(_) => true,
+            Value::Array(array) => array.ndim() > 0,
+            Value::Instance(instance) => instance.class.lookup("__iter__").is_some(),
+            _ => false,
+        }
+    }
+
+    /// The name of its type, as error messages have it.
+    pub fn type_name(&self) -> String {
+        match self {
+            Value::None => "NoneType",
+            Value::Ellipsis => "ellipsis",
+            Value::NotImplemented => "NotImplementedType",
+            Value::Bool(_) => "bool",
+            Value::Int(_) => "int",
+            Value::Float(_) => "float",
+            Value::Complex(..) => "complex",
+            Value::Str(_) => "str",
+            Value::Bytes(_) => "bytes",
+            Value::Tuple(_) => "tuple",
+            Value::List(_) => "list",
+            Value::Dict(_) => "dict",
+            Value::View(view) => view.kind.type_name(),
+            Value::Set(_) => "set",
+            Value::Range(_) => "range",
+            Value::Slice(_) => "slice",
+            Value::Iterator(_) => "generator",
+            Value::Scalar(scalar) => return format!("numpy.{}", scalar.dtype().name()),
+            Value::Array(_) => "numpy.ndarray",
+            Value::Record(_) => "numpy.void",
+            Value::DType(_) => "numpy.dtype",
+            Value::ScalarType(_) | Value::Class(_) => "type",
+            Value::Function(_) => "function",
+            Value::Builtin(_) => "builtin_function_or_method",
+            Value::Method(_) => "method",
+            Value::Partial(_) => "functools.partial",
+            Value::Instance(instance) => return instance.class.name.to_string(),
+            Value::Descriptor(_) => "property",
+            Value::Super(_) => "super",
+            Value::Exception(exception) => return exception.class.name.to_string(),
+            Value::Module(_) => "module",
+            Value::Type(_) => "Type",
+            Value::TypeClass(_) => "_TypeMetaclass",
+            Value::Signature(_) => "Signature",
+            Value::Kernel(def) => match def.kind {
+                KernelKind::Vectorize => "DUFunc",
+                KernelKind::Guvectorize(_) => "GUFunc",
+                KernelKind::Cfunc => "CFunc",
+                KernelKind::Jitable => "function",
+                KernelKind::Jit | KernelKind::Overload => "CPUDispatcher",
+            },
+            Value::StructRef(object) => return object.class.name.to_string(),
+        }
+        .to_owned()
+    }
+}

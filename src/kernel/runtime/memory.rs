@@ -53,6 +53,11 @@ impl Memory {
         Self::block(bytes, 0, None, true)
     }
 
+    /// A block of this many bytes, for a kernel that writes each before it is read.
+    pub(crate) fn unwritten(bytes: usize) -> Option<Memory> {
+        Self::block(bytes, 0, None, false)
+    }
+
     /// A block with these bytes. `None` if it cannot be had.
     pub fn copied(bytes: &[u8]) -> Option<Memory> {
         let memory = Self::block(bytes.len(), 0, None, false)?;
