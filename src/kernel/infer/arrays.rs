@@ -185,7 +185,9 @@ impl Walker<'_> {
             return self.refuse_at(span, "`@=` is not supported in kernels", "write a = np.dot(a, b)");
         };
         let array = self.bind(array);
+        // What is on the right is made before anything is written.
         let val = self.unwrap(val);
+        let val = self.bind(val);
         self.ufunc_into(name, vec![array.clone(), val], array, span)
     }
 
@@ -513,7 +515,8 @@ impl Walker<'_> {
                 (true, _) => "put_items_array",
                 (false, name) => name,
             };
-            self.prelude(name, vec![Val::run(Ty::Array(array), expr), many, val])?;
+            let done = self.prelude(name, vec![Val::run(Ty::Array(array), expr), many, val])?;
+            self.effect(done);
             return Ok(());
         }
         match self.locate(&array, expr, indices, span)? {
@@ -723,8 +726,7 @@ impl Walker<'_> {
             }
             "sort" if args.is_empty() => {
                 self.writable(&array, span)?;
-                self.prelude("sort_in_place", vec![object])?;
-                Some(Val::none())
+                Some(self.prelude("sort_in_place", vec![object])?)
             }
             "item" if args.is_empty() => Some(self.prelude("item", vec![object])?),
             "conj" | "conjugate" => Some(self.ufunc("conjugate", vec![object], span)?),
@@ -1278,7 +1280,8 @@ impl Walker<'_> {
                 let dtype = x.dtype.clone();
                 return self.with_stmts(|walker| {
                     let (a, b) = (walker.bind(a), walker.bind(b));
-                    walker.prelude("check_lengths", vec![a.clone(), b.clone()])?;
+                    let checked = walker.prelude("check_lengths", vec![a.clone(), b.clone()])?;
+                    walker.effect(checked);
                     let tree = walker.tree(vec![a, b], |mut elements| {
                         let y = elements.remove(1);
                         Expr::binary(Op::Mul, elements.remove(0), y)

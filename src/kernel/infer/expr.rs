@@ -412,13 +412,15 @@ impl Walker<'_> {
         if let Val::Run { ty, expr, .. } = &val
             && let Some(rule) = rules::unary(op, ty)
         {
-            let operand = expr.clone().cast(ir_type(&rule.operands[0]));
+            // Integers are changed in their own width and widened then; bools are widened first.
+            let target = ir_type(&rule.result);
+            let operand = if *ty == Ty::Bool { expr.clone().cast(target.clone()) } else { expr.clone() };
             let expr = match op {
                 UnaryOp::Minus => Expr::unary(ir::UnaryOp::Neg, operand),
                 UnaryOp::Invert => Expr::unary(ir::UnaryOp::Invert, operand),
                 UnaryOp::Plus | UnaryOp::Not => operand,
             };
-            return Ok(Val::run(rule.result, expr));
+            return Ok(Val::run(rule.result, expr.cast(target)));
         }
         self.refuse_at(span, format!("there is no `{}` of {}", op.symbol(), val.describe()), "use numbers or arrays of them")
     }

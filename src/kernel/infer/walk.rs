@@ -542,6 +542,15 @@ impl<'w> Walker<'w> {
         Ok(())
     }
 
+    /// Evaluates a value that is of no use but for what its evaluation does.
+    pub(super) fn effect(&mut self, val: Val) {
+        match val {
+            Val::Run { expr, .. } if !is_simple(&expr) => self.emit(StmtKind::Eval(expr)),
+            Val::Tuple(items) => items.into_iter().for_each(|item| self.effect(item)),
+            _ => {}
+        }
+    }
+
     fn stmt(&mut self, stmt: &syntax::Stmt) -> Res<()> {
         use syntax::StmtKind as K;
         match &stmt.kind {
@@ -549,11 +558,8 @@ impl<'w> Walker<'w> {
                 if matches!(expr.kind, S::Str(_) | S::Ellipsis) {
                     return Ok(());
                 }
-                if let Val::Run { expr, .. } = self.expr(expr)?
-                    && !is_simple(&expr)
-                {
-                    self.emit(StmtKind::Eval(expr));
-                }
+                let val = self.expr(expr)?;
+                self.effect(val);
                 Ok(())
             }
             K::Assign { targets, value } => {
@@ -1106,11 +1112,7 @@ impl<'w> Walker<'w> {
         }
         if val.is_none() {
             // The expression may still do something.
-            if let Val::Run { expr, .. } = val
-                && !is_simple(&expr)
-            {
-                self.emit(StmtKind::Eval(expr));
-            }
+            self.effect(val);
             self.returned.push(Ty::None);
             self.emit(StmtKind::Return(None));
         } else {
