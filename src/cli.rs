@@ -7,6 +7,8 @@
 
 mod clear;
 mod exit;
+#[cfg(any(feature = "graph", feature = "kernel"))]
+mod explain;
 #[cfg(feature = "graph")]
 mod graph;
 mod inspect;
@@ -15,6 +17,8 @@ mod prune;
 mod run;
 mod stats;
 mod verify;
+#[cfg(feature = "kernel")]
+mod warm;
 
 use std::ffi::OsString;
 
@@ -51,10 +55,12 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    #[cfg(any(feature = "graph", feature = "kernel"))]
+    Explain(explain::Arguments),
+    #[cfg(feature = "kernel")]
+    Warm(warm::Arguments),
     #[cfg(feature = "graph")]
     Test(graph::test::Arguments),
-    #[cfg(feature = "graph")]
-    Explain(graph::explain::Arguments),
     #[cfg(feature = "graph")]
     Graph(graph::picture::Arguments),
     Stats(stats::Arguments),
@@ -73,6 +79,7 @@ enum Command {
 
 const AFTER_HELP: &str = "\
 Examples:
+  cachelift run main.py 100                   run a program of kernels
   cachelift run add.clif                      run the `; run:` lines of a file
   cachelift run --call '%add(3, 4)' add.clif  call one function
   cachelift run --summary human *.clif        say what was compiled and what was loaded
@@ -86,6 +93,8 @@ Environment:
   CACHELIFT_MEMORY_SIZE  the most bytes in memory: 64M, 256M (the default)
   CACHELIFT_BASE_DIR     a read-only directory that is asked after the first
   CACHELIFT_STATS        a file that gets one line of JSON per process
+  CACHELIFT_PATH         folders to look for kernel files in, after the program's own
+  CACHELIFT_NUM_THREADS  how many threads run `prange` loops: all processors (the default)
   CACHELIFT_LOG          what is logged to stderr: warn (the default), cachelift=debug
 
 Exit codes:
@@ -123,10 +132,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
     match command {
         Command::Run(arguments) => run::run(&arguments, config, output),
+        #[cfg(any(feature = "graph", feature = "kernel"))]
+        Command::Explain(arguments) => explain::run(&arguments, config, output),
+        #[cfg(feature = "kernel")]
+        Command::Warm(arguments) => warm::run(&arguments, config, output),
         #[cfg(feature = "graph")]
         Command::Test(arguments) => graph::test::run(&arguments, config, output),
-        #[cfg(feature = "graph")]
-        Command::Explain(arguments) => graph::explain::run(&arguments, config, output),
         #[cfg(feature = "graph")]
         Command::Graph(arguments) => graph::picture::run(&arguments, config, output),
         Command::Stats(arguments) => stats::run(&arguments, config, output),
@@ -136,6 +147,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Inspect(arguments) => inspect::run(&arguments, config, output),
         Command::Dir => dir(&config, output),
     }
+}
+
+/// The folders that kernel files are looked for in after the program's own: `CACHELIFT_PATH`.
+#[cfg(feature = "kernel")]
+fn module_path() -> Vec<std::path::PathBuf> {
+    let path = std::env::var_os("CACHELIFT_PATH").unwrap_or_default();
+    std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty()).collect()
 }
 
 /// The store for a look at the cache, which changes nothing in it; `None` if there is no directory yet.

@@ -53,7 +53,8 @@ fn report(session: &graph::Session, tally: Tally, total: u64, loading: u64) -> R
             signature: text[at..].to_owned(),
             origin: kernel.origin(),
             us: kernel.micros(),
-            key: *kernel.key(),
+            note: kernel.key().to_string(),
+            kernel: None,
         }
     });
     Report::new(units.collect(), tally, Times::new(total, making, loading))

@@ -244,7 +244,7 @@ impl Engine {
             }
             Identity::With { label, .. } => label.to_string(),
             Identity::Made(recipe) => recipe.label.to_string(),
-            Identity::Known(key) => return Err(missing(&definition.name, key)),
+            Identity::Known(_) => return Err(missing(&definition.name)),
         };
         let payload = compiler.compile(definition)?;
         let options = self.0.options;
@@ -303,8 +303,8 @@ impl Engine {
                 .ok()
                 .filter(|artifact| artifact.references as usize <= references);
             if artifact.is_none() {
-                if let Identity::Known(key) = &definition.identity {
-                    return Err(missing(&definition.name, key));
+                if let Identity::Known(_) = &definition.identity {
+                    return Err(missing(&definition.name));
                 }
                 tracing::warn!(key = %fetched.key, "an unusable artifact is compiled again");
                 remade.push((i, compiler.compile(definition)?));
@@ -348,8 +348,8 @@ impl fmt::Debug for Engine {
     }
 }
 
-fn missing(name: &str, key: &Key) -> CodeError {
-    CodeError::Missing { function: name.into(), key: *key }
+fn missing(name: &str) -> CodeError {
+    CodeError::Missing { function: name.into() }
 }
 
 /// The artifact of each of a program's functions, which have these keys: from the store or through a compile.
@@ -381,8 +381,8 @@ pub(crate) fn fetch(
             }
             store
                 .count_reason("unusable", format_args!("the artifact of {name} is compiled again"));
-            if let Identity::Known(key) = &definition.identity {
-                return Err(missing(name, key));
+            if let Identity::Known(_) = &definition.identity {
+                return Err(missing(name));
             }
             compiler.compile(definition).map(Bytes::Compiled)
         })

@@ -4,7 +4,6 @@ use std::fmt;
 
 use cranelift_codegen::ir::LibCall;
 
-use crate::key::Key;
 
 /// Why code could not be compiled, linked, loaded or called. Every message names the function.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,13 +41,12 @@ pub enum CodeError {
         /// The panic's message.
         message: String,
     },
-    /// The store has no code under a key that was noted before: it was evicted or cleared.
-    #[error("function {function}: the cache has no code under {key} any more")]
+    /// The store has no code any more under a key that was noted before, or what was noted of it does not fit: it was
+    /// evicted or cleared.
+    #[error("function {function}: the cache has no code for it any more")]
     Missing {
         /// The function's name.
         function: String,
-        /// The key.
-        key: Key,
     },
     /// A name was given two meanings in one program.
     #[error("{name} is defined twice")]

@@ -1,8 +1,6 @@
 //! `cachelift explain`: what each node of a model needs, and where it would come from.
 
-use std::path::PathBuf;
-
-use clap::Args;
+use std::path::Path;
 
 use super::super::exit::Exit;
 use super::super::output::{HEAD, Output, styled};
@@ -12,31 +10,16 @@ use crate::graph::explain::explain;
 use crate::graph::{Session, onnx};
 use crate::store::Store;
 
-/// Say of each node of an ONNX model which kernel it needs, and where that came from
-///
-/// Compiles or loads all that the model takes. A node may need no kernel: it is a view, or its inputs are known; a
-/// node that is lowered while the model runs has none before.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct Arguments {
-    /// The model
-    #[arg(value_name = "MODEL")]
-    model: PathBuf,
-
-    /// How the graph is run
-    #[arg(long, value_name = "MODE", default_value = "fused")]
-    mode: Mode,
-}
-
 /// Runs the command.
-pub(in crate::cli) fn run(arguments: &Arguments, config: Config, mut output: Output) -> Exit {
+pub(in crate::cli) fn run(model: &Path, mode: Mode, config: Config, mut output: Output) -> Exit {
     let prepared = Session::new(Store::open(config)).and_then(|session| {
-        let model = onnx::read(&arguments.model)?;
-        session.prepare(&model, arguments.mode.into())
+        let graph = onnx::read(model)?;
+        session.prepare(&graph, mode.into())
     });
     let prepared = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            output.error(format_args!("{}: {error}", arguments.model.display()));
+            output.error(format_args!("{}: {error}", model.display()));
             return output.finish(Exit::Failed);
         }
     };

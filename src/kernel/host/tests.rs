@@ -1,0 +1,1 @@
+//! Programs of host code, against what CPython and NumPy print.
