@@ -11,6 +11,7 @@
 //! |---|---|
 //! | Programs of kernels | `kernel::Session`: functions in Python files, compiled once each (feature `kernel`) |
 //! | Authors of JITs | `code::Engine`: CLIF in, callable code out, compiled once (feature `jit`) |
+//! | The same, mapped in place of loaded | `code::Engine::load_image`, `code::CachingModule::with_image` (feature `jit`) |
 //! | The same, one line changed | `code::CachingModule` in place of `cranelift_jit::JITModule` (feature `jit`) |
 //! | Anything made once | [`store::Store`]: bytes under keys, one maker per key |
 //! | Tensor graphs, ONNX models | `graph::Session` (feature `graph`) |

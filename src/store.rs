@@ -40,6 +40,7 @@ pub use record::{Draft, Origin, Published, Record};
 pub use status::{Inspection, PruneLimits, Status};
 
 use disk::fs::real::RealFs;
+#[cfg(feature = "jit")]
 pub(crate) use disk::shard::lend::{Lent, PAGE};
 pub(crate) use tiers::Loan;
 use tiers::Tiers;

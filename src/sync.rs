@@ -143,6 +143,7 @@ impl Condvar {
 }
 
 /// A number that nobody else in this process gets.
+#[cfg(feature = "jit")]
 pub(crate) fn unique() -> u64 {
     static NEXT: MappedU64 = MappedU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -43,6 +43,7 @@ const MAX_NOTE: usize = 1 << 20;
 
 /// A payload to be mapped, or, where that cannot be, in memory.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "jit"), allow(dead_code, reason = "for the code layer"))]
 pub(crate) enum Loan<H> {
     /// In a file, which stays as it is.
     File(Lent<H>),

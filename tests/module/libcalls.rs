@@ -59,11 +59,11 @@ fn builder(flags: &[(&str, &str)]) -> JITBuilder {
     builder
 }
 
-/// Runs `check` on modules of each kind that have the functions of a text: compiled, found, and mapped.
-fn each(flags: &[(&str, &str)], text: &str, check: impl Fn(&CachingModule)) {
+/// Runs `check` on modules of each kind that have the functions of a text: compiled, found, and mapped; or the last alone.
+fn each(flags: &[(&str, &str)], text: &str, images_alone: bool, check: impl Fn(&CachingModule)) {
     let dir = tempfile::tempdir().unwrap();
     for make in [CachingModule::new as fn(JITBuilder, Store) -> _, CachingModule::code_only] {
-        for as_image in [false, true] {
+        for as_image in [false, true].into_iter().filter(|as_image| *as_image || !images_alone) {
             for _ in 0..2 {
                 let store = store_in(dir.path());
                 let mut module = make(builder(flags), store.clone());
@@ -88,7 +88,7 @@ fn shuffling_bytes() {
     let bytes: [u8; 16] = std::array::from_fn(|n| 100 + n as u8);
     let mask = [0, 15, 1, 14, 0x80, 0x8F, 0xFF, 16, 31, 0x7F, 2, 2, 2, 13, 5, 0x70];
     let expected = mask.map(|at: u8| bytes.get(usize::from(at)).copied().unwrap_or(0));
-    each(&[], text, |module| {
+    each(&[], text, false, |module| {
         let mut got = [0; 16];
         // SAFETY: it has this signature, and is handed 16 bytes each.
         unsafe {
@@ -100,6 +100,8 @@ fn shuffling_bytes() {
     });
 }
 
+/// Cranelift calls this routine as if it were near. A `JITModule` gives up where it is not, as it nearly always is; in an
+/// image such calls go by way of a stub.
 #[test]
 fn probing_the_stack() {
     let flags = [("enable_probestack", "true"), ("probestack_strategy", "outline")];
@@ -122,7 +124,7 @@ fn probing_the_stack() {
                 return v17
             }}"
         );
-        each(&flags, &text, |module| {
+        each(&flags, &text, true, |module| {
             type Main = extern "C" fn(i64, i64, i64, i64, i64, i64) -> i64;
             // SAFETY: it has this signature.
             let main: Main = unsafe { std::mem::transmute(address(module, "main")) };
@@ -139,7 +141,7 @@ fn rounding() {
         )
     });
     let references = [f64::ceil, f64::floor, f64::trunc, f64::round_ties_even];
-    each(&[], &text.join("\n"), |module| {
+    each(&[], &text.join("\n"), false, |module| {
         for (name, reference) in ["ceil", "floor", "trunc", "nearest"].iter().zip(references) {
             // SAFETY: it has this signature.
             let function: extern "C" fn(f64) -> f64 =

@@ -385,7 +385,8 @@ impl CachingModule {
     /// before it (`anonymous`). Groups may be nested. Data must not have addresses of this process in its bytes:
     /// nobody would notice.
     ///
-    /// To let go of a group, load it into a module of its own and [free](Self::free_memory) that.
+    /// A larger group costs less as an image: see [`with_image`](Self::with_image). To let go of a group, load it into a module
+    /// of its own and [free](Self::free_memory) that.
     ///
     /// # Errors
     ///

@@ -319,16 +319,7 @@ impl CachingModule {
                 (ids, Some(group))
             }
         };
-        let mut jump = [0; 14];
-        jump[..6].copy_from_slice(&JUMP);
-        for function in tables.functions() {
-            let FuncOrDataId::Func(id) = ids[function.number as usize] else {
-                unreachable!("it is a function's number")
-            };
-            let address = memory.base() + u64::from(function.offset);
-            jump[6..].copy_from_slice(&address.to_le_bytes());
-            self.inner.define_function_bytes(id, 1, &jump, &[])?;
-        }
+        let base = memory.base();
         let slots = tables
             .slots()
             .map(|slot| match slot {
@@ -337,10 +328,21 @@ impl CachingModule {
                     FuncOrDataId::Data(id) => ModuleRelocTarget::from(id),
                 }),
                 Slot::Libcall(libcall) => Address::Of(ModuleRelocTarget::LibCall(libcall)),
-                Slot::Own(offset) => Address::Known(memory.base() + u64::from(offset)),
+                Slot::Own(offset) => Address::Known(base + u64::from(offset)),
             })
             .collect();
+        // Before anything leads there, so that nothing ever leads nowhere.
         self.images.pending.push(Pending { memory, slots });
+        let mut jump = [0; 14];
+        jump[..6].copy_from_slice(&JUMP);
+        for function in tables.functions() {
+            let FuncOrDataId::Func(id) = ids[function.number as usize] else {
+                unreachable!("it is a function's number")
+            };
+            let address = base + u64::from(function.offset);
+            jump[6..].copy_from_slice(&address.to_le_bytes());
+            self.inner.define_function_bytes(id, 1, &jump, &[])?;
+        }
         if let Some(group) = group {
             self.define_group(&group, &ids)?;
         }

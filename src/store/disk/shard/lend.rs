@@ -42,6 +42,7 @@ pub(crate) const HASTY: Fault = Fault("a file is marked in the moment of its las
 
 /// A verified record's payload in a file.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "jit"), allow(dead_code, reason = "for the code layer"))]
 pub(crate) struct Lent<H> {
     /// The file, open for reading.
     pub(crate) file: H,
