@@ -230,7 +230,9 @@ impl Digests {
                     let mut parts = KeyBuilder::new("cachelift graph input v1");
                     parts.u64("place", (place - captured.len()) as u64);
                     // So that an input of a body is not taken for one of the graph around it.
-                    captured.iter().for_each(|key| drop(parts.key("captured", key)));
+                    for key in captured {
+                        parts.key("captured", key);
+                    }
                     parts.finish()
                 }
             });
@@ -334,15 +336,21 @@ fn encode(parts: &mut KeyBuilder, name: &str, attribute: &Attribute) {
         Attribute::Tensor(value) => parts.key(name, &content(value)),
         Attribute::Ints(values) => parts.group(name, |parts| {
             parts.u64("ints", values.len() as u64);
-            values.iter().for_each(|value| drop(parts.i64("", *value)));
+            for value in values {
+                parts.i64("", *value);
+            }
         }),
         Attribute::Floats(values) => parts.group(name, |parts| {
             parts.u64("floats", values.len() as u64);
-            values.iter().for_each(|value| drop(parts.u64("", value.to_bits().into())));
+            for value in values {
+                parts.u64("", value.to_bits().into());
+            }
         }),
         Attribute::Texts(values) => parts.group(name, |parts| {
             parts.u64("texts", values.len() as u64);
-            values.iter().for_each(|value| drop(parts.str("", value)));
+            for value in values {
+                parts.str("", value);
+            }
         }),
         Attribute::Graph(_) => unreachable!("bodies are encoded with their captures"),
     };
