@@ -151,7 +151,7 @@ mod tests {
         Tensor::from_slice(&[1 << 15], &[value; 1 << 15])
     }
 
-    /// Mutants: the digest not compared; a file of others trusted; a link followed.
+    /// Mutants: the digest not compared; a link followed.
     #[test]
     fn only_a_file_that_holds_what_it_should_is_mapped() {
         let dir = tempfile::tempdir().unwrap();
