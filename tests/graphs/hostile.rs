@@ -80,7 +80,8 @@ fn unknown_ops_are_refused_by_name() {
 /// Dimensions that overflow or are too large are refused before memory is taken. Mutant: no limit but the largest number.
 #[test]
 fn huge_shapes_are_refused() {
-    for dims in [[1 << 40, 1 << 40], [1 << 20, 1 << 20], [1 << 31, 1 << 31], [-1, 3], [i64::MAX, 0]] {
+    for dims in [[1 << 40, 1 << 40], [1 << 20, 1 << 20], [1 << 31, 1 << 31], [-1, 3], [i64::MAX, 0]]
+    {
         let text = refusal(|graph| {
             let shape = graph.constant(Tensor::from_slice(&[2], &dims));
             graph.op("ConstantOfShape", &[&shape])

@@ -50,7 +50,13 @@ fn refusal(model: &ModelProto) -> String {
 
 fn tensor(name: &str, dims: &[i64], bytes: usize) -> TensorProto {
     let raw_data = Some(Bytes::from(vec![1; bytes]));
-    TensorProto { name: name.into(), dims: dims.to_vec(), data_type: 1, raw_data, ..Default::default() }
+    TensorProto {
+        name: name.into(),
+        dims: dims.to_vec(),
+        data_type: 1,
+        raw_data,
+        ..Default::default()
+    }
 }
 
 /// Mutants: nodes left in the order in which they stand; two values of one name; a name that nothing defines taken for
@@ -58,7 +64,10 @@ fn tensor(name: &str, dims: &[i64], bytes: usize) -> TensorProto {
 #[test]
 fn graphs_that_do_not_hold_together_are_refused() {
     let cases = [
-        (vec![node("Add", &["x", "z"], &["y"])], "node of \"y\" (Add): input 1: nothing computes \"z\""),
+        (
+            vec![node("Add", &["x", "z"], &["y"])],
+            "node of \"y\" (Add): input 1: nothing computes \"z\"",
+        ),
         (vec![node("Neg", &["x"], &["z"])], "graph \"g\": nothing computes the output \"y\""),
         (
             vec![node("Neg", &["x"], &["y"]), node("Abs", &["x"], &["y"])],
@@ -66,7 +75,11 @@ fn graphs_that_do_not_hold_together_are_refused() {
         ),
         (vec![node("Neg", &["x"], &["x"])], "graph \"g\": \"x\" is defined twice"),
         (
-            vec![node("Add", &["x", "b"], &["a"]), node("Neg", &["a"], &["b"]), node("Neg", &["a"], &["y"])],
+            vec![
+                node("Add", &["x", "b"], &["a"]),
+                node("Neg", &["a"], &["b"]),
+                node("Neg", &["a"], &["y"]),
+            ],
             "node of \"a\" (Add): it depends on itself, through a cycle of nodes",
         ),
     ];
@@ -87,7 +100,9 @@ fn initialisers_that_are_not_what_they_say_are_refused() {
         model.graph.as_mut().unwrap().initializer.push(tensor);
         refusal(&model)
     };
-    assert!(refused(tensor("w", &[3], 8)).contains("8 bytes of data, but f32 in the shape [3] take 12"));
+    assert!(
+        refused(tensor("w", &[3], 8)).contains("8 bytes of data, but f32 in the shape [3] take 12")
+    );
     assert!(refused(tensor("w", &[-3], 12)).contains("the dimension -3 is negative"));
     assert!(refused(tensor("w", &[1 << 40, 1 << 40], 12)).contains("is too large"));
     let text = refused(TensorProto { data_type: 10, ..tensor("w", &[3], 6) });
@@ -108,9 +123,13 @@ fn external_data_lies_below_the_models_folder() {
     fs::write(dir.path().join("outside"), &data).unwrap();
     std::os::unix::fs::symlink(dir.path().join("outside"), folder.join("link")).unwrap();
     let read = |location: &str, offset: &str| {
-        let entry = |key: &str, value: &str| StringStringEntryProto { key: key.into(), value: value.into() };
+        let entry = |key: &str, value: &str| StringStringEntryProto {
+            key: key.into(),
+            value: value.into(),
+        };
         let external_data = vec![entry("location", location), entry("offset", offset)];
-        let w = TensorProto { raw_data: None, data_location: 1, external_data, ..tensor("w", &[3], 0) };
+        let w =
+            TensorProto { raw_data: None, data_location: 1, external_data, ..tensor("w", &[3], 0) };
         let mut model = model(vec![node("Add", &["x", "w"], &["y"])]);
         model.graph.as_mut().unwrap().initializer.push(w);
         decode(model.encode_to_vec(), Some(&folder))
@@ -151,17 +170,17 @@ fn call(op: &str, input: &str, output: &str) -> NodeProto {
 #[test]
 fn functions_that_never_end_are_refused() {
     let mut itself = model(vec![call("f", "x", "y")]);
-    itself.functions = vec![
-        function("f", vec![call("g", "x", "y")]),
-        function("g", vec![call("f", "x", "y")]),
-    ];
+    itself.functions =
+        vec![function("f", vec![call("g", "x", "y")]), function("g", vec![call("f", "x", "y")])];
     assert!(refusal(&itself).contains("the function \"f\" calls itself"));
 
     // Each calls the next twice.
     let mut many = model(vec![call("f0", "x", "y")]);
     let next = |at: usize| format!("f{}", at + 1);
     many.functions = (0..40)
-        .map(|at| function(&format!("f{at}"), vec![call(&next(at), "x", "a"), call(&next(at), "a", "y")]))
+        .map(|at| {
+            function(&format!("f{at}"), vec![call(&next(at), "x", "a"), call(&next(at), "a", "y")])
+        })
         .collect();
     many.functions.push(function("f40", vec![node("Neg", &["x"], &["y"])]));
     assert!(refusal(&many).contains("more than 262144 nodes"));
@@ -178,7 +197,12 @@ fn functions_that_never_end_are_refused() {
 #[test]
 fn functions_are_written_out() {
     let mut with = model(vec![NodeProto {
-        attribute: vec![AttributeProto { name: "a".into(), f: 0.5, r#type: 1, ..Default::default() }],
+        attribute: vec![AttributeProto {
+            name: "a".into(),
+            f: 0.5,
+            r#type: 1,
+            ..Default::default()
+        }],
         ..call("f", "x", "y")
     }]);
     let reference = |name: &str, of: &str| AttributeProto {
@@ -187,13 +211,16 @@ fn functions_are_written_out() {
         r#type: 1,
         ..Default::default()
     };
-    let inner = NodeProto { attribute: vec![reference("alpha", "a")], ..node("Elu", &["x"], &["t"]) };
-    let other = NodeProto { attribute: vec![reference("alpha", "b")], ..node("Elu", &["t"], &["y"]) };
+    let inner =
+        NodeProto { attribute: vec![reference("alpha", "a")], ..node("Elu", &["x"], &["t"]) };
+    let other =
+        NodeProto { attribute: vec![reference("alpha", "b")], ..node("Elu", &["t"], &["y"]) };
     with.functions = vec![function("f", vec![inner, other])];
     let alpha = AttributeProto { name: "alpha".into(), f: 0.5, r#type: 1, ..Default::default() };
     let inner = NodeProto { attribute: vec![alpha], ..node("Elu", &["x"], &["t"]) };
     let without = model(vec![inner, node("Elu", &["t"], &["y"])]);
-    let key = |model: &ModelProto| canonical(&decode(model.encode_to_vec(), None).unwrap().graph).key;
+    let key =
+        |model: &ModelProto| canonical(&decode(model.encode_to_vec(), None).unwrap().graph).key;
     assert_eq!(key(&with), key(&without));
 }
 
@@ -250,7 +277,12 @@ fn damaged_files_are_refused_or_read() {
     let mut model = model(vec![
         node("Add", &["x", "w"], &["a"]),
         NodeProto {
-            attribute: vec![AttributeProto { name: "axis".into(), i: -1, r#type: 2, ..Default::default() }],
+            attribute: vec![AttributeProto {
+                name: "axis".into(),
+                i: -1,
+                r#type: 2,
+                ..Default::default()
+            }],
             ..node("Softmax", &["a"], &["y"])
         },
     ]);

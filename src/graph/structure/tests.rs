@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::graph::tensor::ElementType;
 
 /// A graph in a form that is easy to change: nodes read inputs and earlier nodes by number.
 #[derive(Clone, Debug)]
