@@ -87,7 +87,7 @@ impl Ready {
         host: &Host,
         control: &dyn Control,
         inputs: &[Option<Tensor>],
-        mut profile: Option<&mut Profile>,
+        profile: Option<&mut Profile>,
     ) -> Result<Vec<Tensor>, GraphError> {
         let plan = &self.plan;
         let inputs: Vec<Option<Tensor>> =
@@ -124,7 +124,7 @@ impl Ready {
             &inputs,
             &mut slots,
             &scratch.words,
-            profile.as_deref_mut(),
+            profile,
         );
         self.scratch.lock().push(scratch);
         result?;
