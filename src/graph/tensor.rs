@@ -154,8 +154,9 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// The most bytes that one tensor may have.
-    pub const MAX_BYTES: usize = 8 << 30;
+    /// The most bytes that one tensor may have: 8 GiB; less where any graph is to be run.
+    pub const MAX_BYTES: usize =
+        if cfg!(any(test, feature = "fuzzing")) { 64 << 20 } else { 8 << 30 };
 
     /// A tensor of zeros.
     ///
