@@ -117,15 +117,8 @@ impl Ready {
             scratch.words[patch.word as usize] = address;
         }
 
-        let result = self.segments(
-            graph,
-            host,
-            control,
-            &inputs,
-            &mut slots,
-            &scratch.words,
-            profile,
-        );
+        let result =
+            self.segments(graph, host, control, &inputs, &mut slots, &scratch.words, profile);
         self.scratch.lock().push(scratch);
         result?;
         let outputs = plan.outputs.iter();
