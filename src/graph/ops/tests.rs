@@ -481,7 +481,8 @@ fn vectors_compute_what_scalars_do() {
             let bytes = x.as_bytes().unwrap();
             let twice: Vec<u8> = bytes.chunks(size).flat_map(|x| [x, x].concat()).collect();
             let twice = Tensor::from_bytes(element, &[count, 2], &twice).unwrap();
-            apart.push(twice.slice(1, 0, 1, 1).remove_axes(&[1]));
+            let column = twice.region().slice(1, 0, 1, 1).remove_axes(&[1]);
+            apart.push(twice.with_region(element, column));
             together.push(x);
         }
         let element = function.result(&types);
