@@ -120,7 +120,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             ],
         ),
         ("mlp", mlp()?, vec![noise(&[5, 16], 3)]),
-        ("recurrence", recurrence()?, vec![noise(&[1, 4], 4), noise(&[10, 1, 4], 5), noise(&[4, 4], 6)]),
+        (
+            "recurrence",
+            recurrence()?,
+            vec![noise(&[1, 4], 4), noise(&[10, 1, 4], 5), noise(&[4, 4], 6)],
+        ),
     ];
     for (name, built, inputs) in models {
         let read = onnx::read(&folder.join(format!("{name}.onnx")))?;

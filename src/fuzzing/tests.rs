@@ -71,6 +71,26 @@ const TARGETS: &[Target] = &[
             ("relocated", b"\x03\x3f\x09\x50\x00\xff\xff\xff\xff"),
         ],
     ),
+    #[cfg(feature = "graph")]
+    (
+        "model",
+        super::model,
+        &[
+            ("recurrence", include_bytes!("../../examples/graphs/recurrence.onnx")),
+            ("regression", include_bytes!("../../examples/graphs/logistic_regression.onnx")),
+            ("none", b"\x08\x0a"),
+        ],
+    ),
+    #[cfg(feature = "graph")]
+    (
+        "graph",
+        super::graph,
+        &[
+            ("chain", b"\x02\x03\x04\x01\x00\x00\x00\x00\x19\x00\x01\x00\x1d\x00\x02\x00"),
+            ("shapes", b"\x02\x02\x03\x35\x00\x00\x00\x45\x00\x00\x01\x01"),
+            ("scalar", b"\x00\x01\x00\x00\x00\x00"),
+        ],
+    ),
 ];
 
 fn folder(target: &str) -> PathBuf {
@@ -109,7 +129,7 @@ fn bodies_hold_without_a_fuzzer() {
     let mut stream = blake3::Hasher::new().update(b"fuzzing").finalize_xof();
     let mut input = [0; 300];
     for (target, body, seeds) in TARGETS {
-        let rounds = if *target == "shard" { 60 } else { 400 };
+        let rounds = if ["shard", "graph"].contains(target) { 60 } else { 400 };
         for round in 0..rounds {
             let length = round % input.len();
             stream.fill(&mut input[..length]);

@@ -3,7 +3,7 @@
 //! ```text
 //!   op, axes, operands as the graph has them ──► op, operands as a kernel has them
 //!        broadcast: dimensions and strides of the output
-//!        along an axis: that axis is the last
+//!        along an axis: that axis is the last, or comes before it where neighbours are taken together
 //!        reduced axes: the last ones; the output has none of them
 //!        transposed: by strides
 //! ```
@@ -80,6 +80,17 @@ fn normalise(op: &Op, inputs: &[Option<View>], outputs: &[Option<View>]) -> (Op,
             let op = Op::ArgExtreme { max: *max, last: *tie, axis: end(rank) };
             let inputs = views(inputs, &|view| view.with_last(*axis as usize));
             (op, inputs, views(outputs, &|view| without(view, rank, &[*axis])))
+        }
+        Op::Softmax { axis } | Op::LogSoftmax { axis } if is_column(inputs, outputs, *axis) => {
+            let (rank, at) = (given(inputs, 0).rank(), *axis as usize);
+            let mut op = op.clone();
+            if let Op::Softmax { axis } | Op::LogSoftmax { axis } = &mut op {
+                *axis = rank as u32 - 2;
+            }
+            let others = (0..rank - 1).filter(|&other| other != at);
+            let order: Vec<usize> = others.chain([at, rank - 1]).collect();
+            let across = |view: &View| view.permute(order.iter().copied());
+            (op, views(&inputs[..1], &across), views(outputs, &across))
         }
         Op::Cumulate { axis, .. }
         | Op::TopK { axis, .. }
@@ -226,6 +237,15 @@ fn normalise(op: &Op, inputs: &[Option<View>], outputs: &[Option<View>]) -> (Op,
         | Op::EyeLike { .. }
         | Op::ReverseSequence { .. } => (op.clone(), same(inputs), same(outputs)),
     }
+}
+
+/// Whether an axis is not the last, on which elements lie next to each other.
+fn is_column(inputs: &[Option<View>], outputs: &[Option<View>], axis: u32) -> bool {
+    let mut views = inputs[..1].iter().chain(outputs).flatten();
+    views.all(|view| {
+        let layout = view.operand().layout;
+        axis as usize + 1 < view.rank() && matches!(layout, Layout::Contiguous | Layout::Rows)
+    })
 }
 
 /// The last axis.

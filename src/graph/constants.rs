@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   bytes ──blake3──► <cache directory>/constants/<64 digits> ──map, compare the digest──► tensor
-//!                        └ written beside it and renamed, if it is not there
+//!                        └ written beside it and linked there, if there is none
 //! ```
 //!
 //! A file is trusted if it is ours, nobody else can write it, and it holds what its name says, which each process
@@ -66,8 +66,15 @@ fn mapped(tensor: &Tensor, folder: &Path, writable: bool) -> io::Result<Tensor> 
         Ok(buffer) => buffer,
         Err(error) if !writable => return Err(error),
         Err(_) => {
-            write(&path, folder, bytes)?;
-            open(&path, bytes.len(), &digest)?
+            write(&path, folder, bytes, false)?;
+            // What was in the way, and is not what it should be, is replaced.
+            match open(&path, bytes.len(), &digest) {
+                Ok(buffer) => buffer,
+                Err(_) => {
+                    write(&path, folder, bytes, true)?;
+                    open(&path, bytes.len(), &digest)?
+                }
+            }
         }
     };
     Ok(Tensor::whole(tensor.element(), tensor.dims(), Arc::new(buffer)))
@@ -88,7 +95,9 @@ fn open(path: &Path, length: usize, digest: &blake3::Hash) -> io::Result<Buffer>
     }
 }
 
-fn write(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file of this name, in place of another or only if there is none: processes that start together shall all map
+/// the first one's.
+fn write(path: &Path, folder: &Path, bytes: &[u8], replace: bool) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -102,11 +111,17 @@ fn write(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
         .mode(0o600)
         .open(&temporary)
         .and_then(|mut file: File| file.write_all(bytes))
-        .and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
+        .and_then(|()| match replace {
+            true => fs::rename(&temporary, path),
+            false => fs::hard_link(&temporary, path),
+        });
+    if !replace || written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
-    written
+    match written {
+        Err(error) if !replace && error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        written => written,
+    }
 }
 
 /// Removes every shared constant of a cache directory; processes that have mapped one keep it. Gives how many bytes there
@@ -136,7 +151,7 @@ mod tests {
         Tensor::from_slice(&[1 << 15], &[value; 1 << 15])
     }
 
-    /// Mutants: the digest not compared; a file of others trusted; a link followed.
+    /// Mutants: the digest not compared; a link followed.
     #[test]
     fn only_a_file_that_holds_what_it_should_is_mapped() {
         let dir = tempfile::tempdir().unwrap();

@@ -277,7 +277,6 @@ impl<'a> Call<'a> {
     }
 
     /// The types of a body's outputs for these inputs, as far as they are known without running it.
-    #[expect(clippy::type_complexity, reason = "a type for each output that has one")]
     fn kinds(
         &self,
         part: &Part<'_>,

@@ -73,7 +73,7 @@ pub(crate) fn explain(prepared: &Prepared) -> Vec<Explained> {
     }
     let mut maker = HashMap::new();
     for (at, node) in graph.nodes.iter().enumerate() {
-        node.outputs.iter().flatten().for_each(|id| drop(maker.insert(*id, at)));
+        maker.extend(node.outputs.iter().flatten().map(|id| (*id, at)));
     }
     let explained = graph.nodes.iter().enumerate().map(|(at, node)| {
         let read = node.inputs.iter().flatten().copied().chain(captures(node));

@@ -49,12 +49,12 @@ impl Host {
         };
         if !missing.is_empty() {
             let loaded = kernel::compile(&self.engine, &missing)?;
-            let mut table = self.kernels.lock();
+            let Table { by_spec, order } = &mut *self.kernels.lock();
             for (spec, kernel) in missing.into_iter().zip(loaded) {
-                if !table.by_spec.contains_key(&spec) {
-                    table.by_spec.insert(spec, kernel.clone());
-                    table.order.push(kernel);
-                }
+                by_spec.entry(spec).or_insert_with(|| {
+                    order.push(kernel.clone());
+                    kernel
+                });
             }
         }
         let table = self.kernels.lock();

@@ -160,9 +160,11 @@ pub(crate) fn is_known(domain: &str, op: &str) -> bool {
 /// What `node` comes to for these inputs.
 pub(crate) fn lower(node: &Node, facts: &[Option<Fact>]) -> Result<Lowered, Stop> {
     let args = Args { node, facts };
-    let families: [fn(&Args<'_>) -> Option<Result<Lowered, Stop>>; 5] =
-        [map::lower, shape::lower, reduce::lower, gather::lower, linear::lower];
-    let lowered = families.iter().find_map(|family| family(&args));
+    let lowered = map::lower(&args)
+        .or_else(|| shape::lower(&args))
+        .or_else(|| reduce::lower(&args))
+        .or_else(|| gather::lower(&args))
+        .or_else(|| linear::lower(&args));
     let lowered = lowered.unwrap_or_else(|| wrong("the op is not supported"))?;
     for Type { element, dims } in &lowered.outputs {
         if byte_length(*element, dims).is_none() {

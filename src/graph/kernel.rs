@@ -50,7 +50,7 @@ impl Kernel {
         self.micros
     }
 
-    /// Its code: a function of this [type](Self::call)'s calling convention.
+    /// Its code, of the calling convention that [`abi`](super::abi) describes.
     pub fn function(&self) -> &Function {
         &self.function
     }

@@ -2,16 +2,19 @@
 //!
 //! ```text
 //!   NodeSpec ──► elementwise ┐
-//!           ├──► reduce      ├─► rows ─► map        steps over a row, scalars or vectors
-//!           ├──► lanes       │             └ math
+//!           ├──► reduce      ├─► rows ─► map ─► arithmetic, math, cast
+//!           ├──► lanes       │  └ fold         scalars, or vectors
 //!           ├──► normalise   ┘
-//!           ├──► product        ─► gemm, by name
+//!           ├──► product      ─► gemm, by name
 //!           └──► movement
 //!                 all on emit: operands, loops, calls
 //! ```
 
+mod arithmetic;
+mod cast;
 mod elementwise;
 mod emit;
+mod fold;
 mod lanes;
 mod map;
 mod math;
@@ -69,8 +72,8 @@ fn body(emitter: &mut Emitter<'_>, spec: &NodeSpec) {
             lanes::cumulate(emitter, *product, *exclusive, *reverse);
         }
         Op::TopK { largest, .. } => lanes::top_k(emitter, *largest),
-        Op::Softmax { .. } => lanes::softmax(emitter, false),
-        Op::LogSoftmax { .. } => lanes::softmax(emitter, true),
+        Op::Softmax { axis } => lanes::softmax(emitter, *axis, false),
+        Op::LogSoftmax { axis } => lanes::softmax(emitter, *axis, true),
         Op::Hardmax { .. } => lanes::hardmax(emitter),
         Op::LpNormalize { p, .. } => lanes::lp_normalize(emitter, *p),
         Op::LayerNormalize { axis, epsilon } => normalise::layer(emitter, *axis, *epsilon, true),

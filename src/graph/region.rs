@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::tensor::{Dims, Strides, contiguous_strides};
 
 /// Dimensions and strides over a buffer. Strides and offset are in elements.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Region {
     #[serde(with = "list")]
     pub(crate) dims: Dims,

@@ -123,7 +123,9 @@ impl Runner {
                 match input {
                     None => parts.bool("default", true),
                     Some((element, dims)) => parts.group(element.name(), |parts| {
-                        dims.iter().for_each(|&dim| drop(parts.u64("dim", dim as u64)));
+                        for &dim in dims {
+                            parts.u64("dim", dim as u64);
+                        }
                     }),
                 };
             }

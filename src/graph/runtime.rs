@@ -115,6 +115,9 @@ pub(crate) struct Product {
     beta: u64,
 }
 
+/// Products of fewer multiplications are computed by the calling thread.
+const ALONE: u64 = 1 << 20;
+
 /// How many words a [`Product`] has.
 pub(crate) const PRODUCT_WORDS: usize = size_of::<Product>() / 8;
 
@@ -147,6 +150,12 @@ unsafe fn multiply<T: Copy + 'static>(product: &Product, number: fn(f64) -> T) {
     let c = pointer(c).cast_mut();
     let read = accumulate != 0;
     let (alpha, beta) = (number(f64::from_bits(alpha)), number(f64::from_bits(beta)));
+    // Small products are done before other threads have begun, and programs that have no others need no threads.
+    let parallelism = if m.saturating_mul(n).saturating_mul(k) < ALONE {
+        Parallelism::None
+    } else {
+        Parallelism::Rayon(0)
+    };
     // SAFETY: the matrices lie in live memory, and `c` is the caller's.
     unsafe {
         gemm::gemm(
@@ -168,7 +177,7 @@ unsafe fn multiply<T: Copy + 'static>(product: &Product, number: fn(f64) -> T) {
             false,
             false,
             false,
-            Parallelism::None,
+            parallelism,
         );
     }
 }

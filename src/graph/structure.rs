@@ -10,10 +10,12 @@
 //! order in which a walk from the outputs, along the inputs in their order, finishes them. A body's captured values
 //! stand in the order of their first use by that walk.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use super::model::{Attribute, Body, Dim, Graph, Node, ValueId, ValueType};
-use super::tensor::Tensor;
+use super::region::Region;
+use super::tensor::{ElementType, Tensor};
 use crate::key::{Key, KeyBuilder};
 
 /// A graph in its canonical form.
@@ -28,8 +30,9 @@ pub(crate) struct Canonical {
 pub(crate) fn canonical(graph: &Graph) -> Canonical {
     let mut graph = graph.clone();
     hand_down(&mut graph);
-    let (graph, _) = reorder(&graph, &[]);
-    let key = key(&graph);
+    let contents = Contents::default();
+    let (graph, _) = reorder(&graph, &[], &contents);
+    let key = key(&graph, &contents);
     Canonical { graph, key }
 }
 
@@ -61,12 +64,12 @@ fn hand_down(graph: &mut Graph) {
 
 /// The canonical form of a graph whose first inputs are captured values with these digests, and which of them it
 /// uses, in the order of their first use.
-fn reorder(graph: &Graph, captured: &[Key]) -> (Graph, Vec<usize>) {
+fn reorder(graph: &Graph, captured: &[Key], contents: &Contents) -> (Graph, Vec<usize>) {
     enum Visit {
         Value(ValueId),
         Node(usize),
     }
-    let mut digests = Digests::of(graph, captured);
+    let mut digests = Digests::of(graph, captured, contents);
     let mut maker = HashMap::new();
     for (at, node) in graph.nodes.iter().enumerate() {
         for output in node.outputs.iter().flatten() {
@@ -150,15 +153,15 @@ fn reorder(graph: &Graph, captured: &[Key]) -> (Graph, Vec<usize>) {
 }
 
 /// The key of a graph that is in its canonical form.
-fn key(graph: &Graph) -> Key {
-    let digests = Digests::of(graph, &[]);
+fn key(graph: &Graph, contents: &Contents) -> Key {
+    let digests = Digests::of(graph, &[], contents);
     let mut parts = KeyBuilder::new("cachelift graph v1");
     let mut symbols = HashMap::new();
     for input in &graph.inputs {
         parts.group("input", |parts| {
             declared(parts, &graph.values[input.index()].ty, &mut symbols);
             if let Some((_, default)) = graph.constants.iter().find(|(id, _)| id == input) {
-                parts.key("default", &content(default));
+                parts.key("default", &contents.of(default));
             }
         });
     }
@@ -186,8 +189,26 @@ fn declared<'a>(parts: &mut KeyBuilder, ty: &'a ValueType, symbols: &mut HashMap
     });
 }
 
-/// A constant by its content.
-pub(crate) fn content(tensor: &Tensor) -> Key {
+/// The keys of constants, each of what it holds. Those of large ones are remembered while a graph is looked at: it is so
+/// more than once.
+#[derive(Default)]
+struct Contents(RefCell<HashMap<(*const u8, ElementType, Region), Key>>);
+
+impl Contents {
+    /// Constants of fewer bytes are digested anew.
+    const LARGE: usize = 1 << 12;
+
+    fn of(&self, tensor: &Tensor) -> Key {
+        if tensor.len() < Self::LARGE {
+            return content(tensor);
+        }
+        // The graph holds the tensor, so that its place is nobody else's.
+        let place = (tensor.as_ptr(), tensor.element(), tensor.region().clone());
+        *self.0.borrow_mut().entry(place).or_insert_with(|| content(tensor))
+    }
+}
+
+fn content(tensor: &Tensor) -> Key {
     let contiguous = tensor.contiguous();
     let bytes = contiguous.as_bytes().expect("it is contiguous");
     let mut parts = KeyBuilder::new("cachelift constant v1");
@@ -203,7 +224,8 @@ pub(crate) fn content(tensor: &Tensor) -> Key {
 }
 
 /// The digests of a graph's values.
-struct Digests {
+struct Digests<'a> {
+    contents: &'a Contents,
     /// By value; `None` for one that nothing defines.
     values: Vec<Option<Key>>,
     /// The nodes' bodies in canonical form, by node and attribute.
@@ -212,16 +234,17 @@ struct Digests {
     foreign: HashMap<Key, u64>,
 }
 
-impl Digests {
+impl<'a> Digests<'a> {
     /// `captured` are the digests of the first inputs, if they are known by what they are and not by place.
-    fn of(graph: &Graph, captured: &[Key]) -> Self {
+    fn of(graph: &Graph, captured: &[Key], contents: &'a Contents) -> Self {
         let mut digests = Digests {
+            contents,
             values: vec![None; graph.values.len()],
             bodies: HashMap::new(),
             foreign: HashMap::new(),
         };
         for (id, tensor) in &graph.constants {
-            digests.values[id.index()] = Some(content(tensor));
+            digests.values[id.index()] = Some(contents.of(tensor));
         }
         for (place, id) in graph.inputs.iter().enumerate() {
             digests.values[id.index()] = Some(match captured.get(place) {
@@ -230,7 +253,9 @@ impl Digests {
                     let mut parts = KeyBuilder::new("cachelift graph input v1");
                     parts.u64("place", (place - captured.len()) as u64);
                     // So that an input of a body is not taken for one of the graph around it.
-                    captured.iter().for_each(|key| drop(parts.key("captured", key)));
+                    for key in captured {
+                        parts.key("captured", key);
+                    }
                     parts.finish()
                 }
             });
@@ -270,7 +295,7 @@ impl Digests {
                         });
                         bodies.push(((at, name.clone()), body));
                     }
-                    attribute => encode(parts, name, attribute),
+                    attribute => encode(parts, name, attribute, self.contents),
                 }
             }
         });
@@ -305,9 +330,9 @@ impl Digests {
             return body.clone();
         }
         let captured: Vec<Key> = body.captures.iter().map(|id| self.value(*id)).collect();
-        let (graph, kept) = reorder(&body.graph, &captured);
+        let (graph, kept) = reorder(&body.graph, &captured, self.contents);
         let captures = kept.into_iter().map(|place| body.captures[place]).collect();
-        let key = Some(key(&graph));
+        let key = Some(key(&graph, self.contents));
         Body { graph, captures, key }
     }
 
@@ -324,25 +349,31 @@ impl Digests {
     }
 }
 
-fn encode(parts: &mut KeyBuilder, name: &str, attribute: &Attribute) {
+fn encode(parts: &mut KeyBuilder, name: &str, attribute: &Attribute, contents: &Contents) {
     match attribute {
         Attribute::Int(value) => parts.i64(name, *value),
         Attribute::Float(value) => parts.group(name, |parts| {
             parts.u64("float", value.to_bits().into());
         }),
         Attribute::Text(value) => parts.str(name, value),
-        Attribute::Tensor(value) => parts.key(name, &content(value)),
+        Attribute::Tensor(value) => parts.key(name, &contents.of(value)),
         Attribute::Ints(values) => parts.group(name, |parts| {
             parts.u64("ints", values.len() as u64);
-            values.iter().for_each(|value| drop(parts.i64("", *value)));
+            for value in values {
+                parts.i64("", *value);
+            }
         }),
         Attribute::Floats(values) => parts.group(name, |parts| {
             parts.u64("floats", values.len() as u64);
-            values.iter().for_each(|value| drop(parts.u64("", value.to_bits().into())));
+            for value in values {
+                parts.u64("", value.to_bits().into());
+            }
         }),
         Attribute::Texts(values) => parts.group(name, |parts| {
             parts.u64("texts", values.len() as u64);
-            values.iter().for_each(|value| drop(parts.str("", value)));
+            for value in values {
+                parts.str("", value);
+            }
         }),
         Attribute::Graph(_) => unreachable!("bodies are encoded with their captures"),
     };

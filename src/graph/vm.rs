@@ -87,7 +87,7 @@ impl Ready {
         host: &Host,
         control: &dyn Control,
         inputs: &[Option<Tensor>],
-        mut profile: Option<&mut Profile>,
+        profile: Option<&mut Profile>,
     ) -> Result<Vec<Tensor>, GraphError> {
         let plan = &self.plan;
         let inputs: Vec<Option<Tensor>> =
@@ -117,15 +117,8 @@ impl Ready {
             scratch.words[patch.word as usize] = address;
         }
 
-        let result = self.segments(
-            graph,
-            host,
-            control,
-            &inputs,
-            &mut slots,
-            &scratch.words,
-            profile.as_deref_mut(),
-        );
+        let result =
+            self.segments(graph, host, control, &inputs, &mut slots, &scratch.words, profile);
         self.scratch.lock().push(scratch);
         result?;
         let outputs = plan.outputs.iter();

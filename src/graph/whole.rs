@@ -130,10 +130,10 @@ fn entry(
     let exit = builder.create_block();
     builder.append_block_param(exit, I64);
     for (at, (call, number)) in calls.iter().zip(numbers).enumerate() {
-        let frame = builder.ins().iadd_imm(words, i64::from(call.start) * 8);
+        let frame = builder.ins().iadd_imm_s(words, i64::from(call.start) * 8);
         let called = builder.ins().call(kernels[*number as usize], &[frame]);
         let status = builder.inst_results(called)[0];
-        let failed = builder.ins().bor_imm(status, (at as i64) << 8);
+        let failed = builder.ins().bor_imm_u(status, (at as i64) << 8);
         let next = builder.create_block();
         builder.ins().brif(status, exit, &[BlockArg::Value(failed)], next, &[]);
         builder.switch_to_block(next);

@@ -70,7 +70,8 @@ fn check(mode: &str) {
     assert!(audited.stats["audited"].as_u64() > Some(0), "{}", audited.stats);
 }
 
-/// Mutants: an operator's two inputs exchanged (Sub); a plan that is never stored; a kernel's key with a counter in it.
+/// Mutants: an operator's two inputs exchanged (Sub); the time in the key of a plan; the process's number in that of a
+/// kernel.
 #[test]
 fn per_node() {
     check("per-node");

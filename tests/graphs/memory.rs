@@ -51,7 +51,7 @@ fn sum(smaps: &str, field: &str, wanted: impl Fn(&str) -> bool) -> u64 {
     total
 }
 
-/// Mutants: constants copied into memory of the process's own; the mapping private and written.
+/// Mutants: constants left in memory of the process's own; a file of each process's own renamed over the others'.
 #[test]
 fn four_processes_have_large_initialisers_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -62,7 +62,7 @@ proptest! {
         prop_assert!(close(&with, &expected), "{:?} is not {:?}", with, expected);
     }
 
-    /// Mutant: names in the key of a graph.
+    /// Mutant: the key of a graph as it stands, not of its canonical form.
     #[test]
     fn other_names_and_orders_make_nothing(plain in plain(), seed in 0..1000_u32) {
         let inputs = plain.inputs(seed);
@@ -75,8 +75,8 @@ proptest! {
         }
     }
 
-    /// The old model is run first, so that all that it left lies in the cache. Mutants: edges, attributes and constants
-    /// left out of the key of a graph.
+    /// The old model is run first, so that all that it left lies in the cache. Mutants: attributes and constants left out
+    /// of the key of a graph.
     #[test]
     fn a_change_never_gives_the_old_result(
         plain in plain(),
@@ -103,7 +103,7 @@ proptest! {
     }
 }
 
-/// What runs at the same time on one prepared model does not meet. Mutant: one set of words for all runs.
+/// What runs at the same time on one prepared model does not meet.
 #[test]
 fn threads_share_a_prepared_model() {
     let session = Session::new(Store::open(config())).unwrap();
@@ -129,8 +129,7 @@ fn threads_share_a_prepared_model() {
     });
 }
 
-/// A function of this program runs uncached in a graph whose other nodes are kept. Mutant: its result as a constant of the
-/// plan.
+/// A function of this program runs uncached in a graph whose other nodes are kept. Mutant: its first result kept.
 #[test]
 fn host_operators_run_each_time() {
     use std::sync::Arc;

@@ -6,28 +6,28 @@ use proptest::prelude::*;
 
 /// An operator, and what it reads: inputs and earlier nodes by number.
 #[derive(Clone, Debug)]
-pub struct Op {
-    pub kind: usize,
-    pub reads: [usize; 2],
-    pub axis: i64,
+pub(crate) struct Op {
+    pub(crate) kind: usize,
+    pub(crate) reads: [usize; 2],
+    pub(crate) axis: i64,
 }
 
 /// Inputs of shape [3, 4], a constant, then nodes; all values are of this shape.
 #[derive(Clone, Debug)]
-pub struct Plain {
-    pub constant: f32,
-    pub nodes: Vec<Op>,
-    pub element: ElementType,
+pub(crate) struct Plain {
+    pub(crate) constant: f32,
+    pub(crate) nodes: Vec<Op>,
+    pub(crate) element: ElementType,
 }
 
 const INPUTS: usize = 2;
 /// Inputs and the constant.
 const SOURCES: usize = INPUTS + 1;
-pub const KINDS: usize = 14;
+pub(crate) const KINDS: usize = 14;
 
 impl Plain {
     /// The model; its nodes stand in this order.
-    pub fn model(&self, order: &[usize], prefix: &str) -> Model {
+    pub(crate) fn model(&self, order: &[usize], prefix: &str) -> Model {
         let mut graph = Builder::new();
         let mut values: Vec<Option<Value>> = Vec::new();
         for at in 0..INPUTS {
@@ -95,12 +95,12 @@ impl Plain {
         graph.finish().expect("a graph that holds")
     }
 
-    pub fn in_order(&self) -> Model {
+    pub(crate) fn in_order(&self) -> Model {
         self.model(&(0..self.nodes.len()).collect::<Vec<_>>(), "v")
     }
 
     /// Another order in which each node stands after those it reads.
-    pub fn shuffled(&self) -> Vec<usize> {
+    pub(crate) fn shuffled(&self) -> Vec<usize> {
         let mut order: Vec<usize> = Vec::new();
         while order.len() < self.nodes.len() {
             let ready = |at: &usize| {
@@ -114,7 +114,7 @@ impl Plain {
         order
     }
 
-    pub fn inputs(&self, seed: u32) -> Vec<Tensor> {
+    pub(crate) fn inputs(&self, seed: u32) -> Vec<Tensor> {
         let value = |at: u32| {
             let bits = (at + 1).wrapping_mul(seed.wrapping_mul(2) + 1).wrapping_mul(2_654_435_761);
             f64::from(bits >> 8) / f64::from(1_u32 << 23) - 1.0
@@ -133,7 +133,7 @@ impl Plain {
     }
 }
 
-pub fn plain() -> impl Strategy<Value = Plain> {
+pub(crate) fn plain() -> impl Strategy<Value = Plain> {
     (1..10_usize).prop_flat_map(|count| {
         let node = |at: usize| {
             let reads = (0..SOURCES + at, 0..SOURCES + at);

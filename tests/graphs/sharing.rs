@@ -107,7 +107,7 @@ fn made(stats: &[Value]) -> u64 {
     stats.iter().map(|stats| stats["made"].as_u64().unwrap()).sum()
 }
 
-/// Mutants: a plan made inside of the store's make, where kernels are not waited for; a process's number in a key.
+/// Mutant: the process's number in the key of a kernel.
 #[test]
 fn four_processes_make_each_node_once() {
     let alone = tempfile::tempdir().unwrap();

@@ -143,7 +143,9 @@ fn squeeze(args: &Args<'_>) -> Result<Lowered, Stop> {
         return wrong(format!("axis {axis} of input 0 of shape {:?} is not 1", fact.dims));
     }
     let mut dims = fact.dims.clone();
-    axes.iter().rev().for_each(|&axis| drop(dims.remove(axis)));
+    for &axis in axes.iter().rev() {
+        dims.remove(axis);
+    }
     let view = Arg::input(0).then(ViewOp::Remove(axes));
     Ok(Lowered::view(view, Type::new(fact.element, dims)))
 }

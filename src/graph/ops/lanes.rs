@@ -7,9 +7,10 @@
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
+use super::arithmetic::{Math, wide};
 use super::emit::{Array, Emitter, Lane};
-use super::map::Math;
-use super::rows::{Body, Fold, Source, Stride, fold_row, map_row, step};
+use super::fold::{Fold, fold_row};
+use super::rows::{Body, Source, Stride, map_row, step};
 use crate::graph::node::{Arg, Map};
 use crate::graph::tensor::ElementType;
 
@@ -30,9 +31,12 @@ fn number(emitter: &mut Emitter<'_>, element: ElementType, value: f64) -> Value 
     Math { emitter, element, lanes: 1 }.number(value)
 }
 
-/// Softmax, or LogSoftmax.
-pub(super) fn softmax(emitter: &mut Emitter<'_>, log: bool) {
+/// Softmax, or LogSoftmax, along the last axis, or the one before it.
+pub(super) fn softmax(emitter: &mut Emitter<'_>, axis: u32, log: bool) {
     let (x, y) = (emitter.input(0), emitter.output(0));
+    if axis as usize + 1 < x.rank() {
+        return softmax_columns(emitter, &x, &y, log);
+    }
     let element = x.element;
     let (from, to) = (Stride::last(&x), Stride::last(&y));
     let sub = step(Map::Sub, &[Arg::Input(0), Arg::Input(1)]);
@@ -61,6 +65,62 @@ pub(super) fn softmax(emitter: &mut Emitter<'_>, log: bool) {
             let sum = fold_row(emitter, &same, &[written], Fold::Sum, zero, n);
             map_row(emitter, &divide, &[written, Source::Value(sum)], &[0], &[target], n);
         }
+    });
+}
+
+/// As [`softmax`] along the axis before the last, for some neighbours on the last at once.
+fn softmax_columns(emitter: &mut Emitter<'_>, x: &Array, y: &Array, log: bool) {
+    let element = x.element;
+    let outer = x.rank() - 2;
+    let (n, width) = (x.dims[outer], x.dims[outer + 1]);
+    let (from, to) = (x.strides[outer], y.strides[outer]);
+    let column = |emitter: &mut Emitter<'_>, starts: &[Value], i: Value, lanes: u32| {
+        let ty = wide(element, lanes);
+        let mut at = Vec::new();
+        for (array, &start) in [x, y].into_iter().zip(starts) {
+            at.push(emitter.at(start, i, array.strides[outer + 1]));
+        }
+        let zero = emitter.int(0);
+        let least = Math { emitter, element, lanes }.least();
+        let most = emitter.range(zero, n, 1, &[at[0], least], |emitter, _, state| {
+            let value = emitter.load_as(ty, state[0], 0);
+            let most = Math { emitter, element, lanes }.max(state[1], value);
+            vec![emitter.add(state[0], from), most]
+        })[1];
+        let none = Math { emitter, element, lanes }.zero();
+        let sum = emitter.range(zero, n, 1, &[at[0], at[1], none], |emitter, _, state| {
+            let value = emitter.load_as(ty, state[0], 0);
+            let mut math = Math { emitter, element, lanes };
+            let shifted = math.sub(value, most);
+            let grown = math.exp(shifted);
+            let sum = math.add(state[2], grown);
+            emitter.store(if log { shifted } else { grown }, state[1]);
+            vec![emitter.add(state[0], from), emitter.add(state[1], to), sum]
+        })[2];
+        let rest = if log { Math { emitter, element, lanes }.log(sum) } else { sum };
+        emitter.range(zero, n, 1, &[at[1]], |emitter, _, state| {
+            let value = emitter.load_as(ty, state[0], 0);
+            let mut math = Math { emitter, element, lanes };
+            let value = if log { math.sub(value, rest) } else { math.div(value, rest) };
+            emitter.store(value, state[0]);
+            vec![emitter.add(state[0], to)]
+        });
+        Vec::new()
+    };
+    let vectors = (element == ElementType::F32 || !log)
+        && [x, y].iter().all(|array| matches!(Stride::last(array), Stride::Unit));
+    let lanes = [x.lane_of(0..outer), y.lane_of(0..outer)];
+    emitter.walk(&x.dims[..outer], &lanes, |emitter, _, starts| {
+        let mut begin = emitter.int(0);
+        if vectors {
+            let lanes = 16 / element.size() as u32;
+            let end = emitter.builder.ins().band_imm_s(width, -i64::from(lanes));
+            emitter.range(begin, end, i64::from(lanes), &[], |emitter, i, _| {
+                column(emitter, starts, i, lanes)
+            });
+            begin = end;
+        }
+        emitter.range(begin, width, 1, &[], |emitter, i, _| column(emitter, starts, i, 1));
     });
 }
 

@@ -12,7 +12,8 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value};
 
-use super::map::Math;
+use super::arithmetic::{Math, constant};
+use crate::graph::node::Scalar;
 use crate::graph::tensor::ElementType;
 
 /// What is known of a floating-point format.
@@ -122,10 +123,8 @@ impl Math<'_, '_> {
 
     /// A number of the width of the elements.
     fn word(&mut self, value: i64) -> Value {
-        let (lane, ty) = (if self.is_single() { I32 } else { I64 }, self.bits_type());
-        let value = if self.is_single() { i64::from(value as u32) } else { value };
-        let value = self.ins().iconst(lane, value);
-        if self.lanes == 1 { value } else { self.ins().splat(ty, value) }
+        let element = if self.is_single() { ElementType::I32 } else { ElementType::I64 };
+        constant(self.emitter, &Scalar { element, bits: value as u64 }, self.lanes)
     }
 
     /// `a + b c`.

@@ -9,9 +9,10 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
+use super::arithmetic::Math;
+use super::cast::cast;
 use super::elementwise::emit_arrays;
 use super::emit::{Array, Emitter, Lane};
-use super::map::{Math, cast};
 use super::rows::{Body, Source, Stride, map_row};
 use crate::graph::abi::Status;
 use crate::graph::node::{Layout, PadMode, ScatterReduction};

@@ -8,9 +8,11 @@
 
 use cranelift_codegen::ir::Value;
 
+use super::arithmetic::Math;
+use super::cast::cast;
 use super::emit::{Array, Emitter, Lane};
-use super::map::{Math, cast};
-use super::rows::{Body, Fold, Source, Stride, fold_row, map_row, step};
+use super::fold::{Fold, fold_row};
+use super::rows::{Body, Source, Stride, map_row, step};
 use crate::graph::node::{Arg, Float, Layout, Map};
 use crate::graph::tensor::ElementType;
 

@@ -8,9 +8,10 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 
+use super::arithmetic::Math;
+use super::cast::cast;
 use super::elementwise;
 use super::emit::{Array, Emitter, Lane};
-use super::map::{Math, cast};
 use super::rows::{Body, step};
 use crate::graph::node::{Arg, Float, Map, Scalar};
 use crate::graph::runtime::PRODUCT_WORDS;

@@ -11,11 +11,11 @@
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
+use super::arithmetic::{Math, wide};
+use super::cast::cast;
 use super::emit::{Array, Emitter, Lane};
-use super::map::Math;
-use super::rows::{
-    Body, Columns, Fold, Plan, Source, Stride, finish, fold_columns, fold_row, step,
-};
+use super::fold::{Columns, Fold, fold_columns, fold_row};
+use super::rows::{Body, Source, Stride, step};
 use crate::graph::node::{Arg, Layout, Map, Reduction, Step};
 use crate::graph::tensor::ElementType;
 
@@ -98,7 +98,7 @@ impl Reducer {
         let mut math = Math { emitter, element, lanes: 1 };
         let log = math.log(sum);
         let result = math.add(log, shift);
-        super::map::cast(emitter, result, element, self.element)
+        cast(emitter, result, element, self.element)
     }
 
     /// Whether what becomes of a fold has a vector form.
@@ -202,4 +202,70 @@ impl Space<'_> {
         });
         folded[0]
     }
+}
+
+/// What a reduction folds, of which function of each element, in which type; and what becomes of the fold.
+struct Plan {
+    fold: Fold,
+    /// Between an element and the fold.
+    before: Vec<Map>,
+    /// The type that is folded in.
+    element: ElementType,
+}
+
+impl Plan {
+    /// How an element type is reduced. For LogSumExp this is the second pass.
+    fn of(kind: Reduction, element: ElementType) -> Plan {
+        // Roots and logarithms of integers are those of numbers.
+        let rooted = matches!(kind, Reduction::L2 | Reduction::LogSum | Reduction::LogSumExp);
+        let number = rooted && !element.is_float();
+        let mut before = Vec::new();
+        if number {
+            before.push(Map::Cast { to: ElementType::F64 });
+        }
+        let fold = match kind {
+            Reduction::Prod => Fold::Product,
+            Reduction::Min => Fold::Min,
+            Reduction::Max => Fold::Max,
+            _ => Fold::Sum,
+        };
+        if kind == Reduction::L1 {
+            before.push(Map::Abs);
+        }
+        Plan { fold, before, element: if number { ElementType::F64 } else { element } }
+    }
+
+    /// Whether elements are squared before they are summed.
+    fn squares(kind: Reduction) -> bool {
+        matches!(kind, Reduction::L2 | Reduction::SumSquare)
+    }
+}
+
+/// What becomes of a fold over `count` elements.
+fn finish(
+    emitter: &mut Emitter<'_>,
+    kind: Reduction,
+    plan: &Plan,
+    element: ElementType,
+    folded: Value,
+    count: Value,
+    lanes: u32,
+) -> Value {
+    let result = match kind {
+        Reduction::Mean => {
+            let count = cast(emitter, count, ElementType::I64, plan.element);
+            let count = if lanes > 1 {
+                emitter.builder.ins().splat(wide(plan.element, lanes), count)
+            } else {
+                count
+            };
+            Math { emitter, element: plan.element, lanes }.div(folded, count)
+        }
+        Reduction::L2 => Math { emitter, element: plan.element, lanes }.sqrt(folded),
+        Reduction::LogSum | Reduction::LogSumExp => {
+            Math { emitter, element: plan.element, lanes }.log(folded)
+        }
+        _ => folded,
+    };
+    if plan.element == element { result } else { cast(emitter, result, plan.element, element) }
 }

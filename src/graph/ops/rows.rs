@@ -1,4 +1,4 @@
-//! One row of elements: element-wise steps over it, and folds of it.
+//! One row of elements, and element-wise steps over it.
 //!
 //! ```text
 //!   i = 0 ──── some vectors at a time ────► n & -some ──── one at a time ────► n
@@ -10,16 +10,16 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-use super::emit::{Array, Emitter, Lane};
-use super::map::{
-    Math, apply, cast, constant, has_vectors, is_long, load_mask, spread_mask, store_mask, wide,
-};
-use crate::graph::node::{Arg, Layout, Map, Reduction, Step};
+use super::arithmetic::{constant, wide};
+use super::cast::{load_mask, spread_mask, store_mask};
+use super::emit::{Array, Emitter};
+use super::map::{apply, has_vectors, is_long};
+use crate::graph::node::{Arg, Layout, Map, Step};
 use crate::graph::tensor::ElementType;
 
 /// How many vectors are in one turn of a loop: of short bodies several, since they wait for memory; long ones overlap
 /// by themselves.
-fn unroll(body: &Body) -> u32 {
+pub(super) fn unroll(body: &Body) -> u32 {
     if body.steps.iter().any(|step| is_long(&step.map)) { 1 } else { 4 }
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Source {
 pub(super) struct Body {
     steps: Vec<Step>,
     /// Of the sources.
-    inputs: Vec<ElementType>,
+    pub(super) inputs: Vec<ElementType>,
     /// Of the steps' results.
     results: Vec<ElementType>,
 }
@@ -110,7 +110,7 @@ impl Body {
     }
 
     /// How many lanes vectors have, if every step has a vector form and all types but bools are as wide.
-    fn lanes(&self) -> Option<u32> {
+    pub(super) fn lanes(&self) -> Option<u32> {
         let mut all = self.inputs.iter().chain(&self.results);
         let size = all.clone().find(|&&element| element != ElementType::Bool)?.size();
         let fits = |element: ElementType| element == ElementType::Bool || element.size() == size;
@@ -133,7 +133,12 @@ impl Body {
     }
 
     /// The results of all steps.
-    fn run(&self, emitter: &mut Emitter<'_>, inputs: &[Value], lanes: u32) -> Vec<Value> {
+    pub(super) fn run(
+        &self,
+        emitter: &mut Emitter<'_>,
+        inputs: &[Value],
+        lanes: u32,
+    ) -> Vec<Value> {
         let mut results: Vec<Value> = Vec::with_capacity(self.steps.len());
         for (index, step) in self.steps.iter().enumerate() {
             let args: Vec<Value> = step
@@ -157,7 +162,11 @@ pub(super) fn step(map: Map, args: &[Arg]) -> Step {
 }
 
 /// Sources whose elements do not change along the row are loaded once. `n` is not 0.
-fn hoist(emitter: &mut Emitter<'_>, types: &[ElementType], sources: &[Source]) -> Vec<Source> {
+pub(super) fn hoist(
+    emitter: &mut Emitter<'_>,
+    types: &[ElementType],
+    sources: &[Source],
+) -> Vec<Source> {
     let hoist = |(source, &element): (&Source, &ElementType)| match *source {
         Source::Lane(start, Stride::Zero) => Source::Value(emitter.load(element, start)),
         source => source,
@@ -165,12 +174,12 @@ fn hoist(emitter: &mut Emitter<'_>, types: &[ElementType], sources: &[Source]) -
     sources.iter().zip(types).map(hoist).collect()
 }
 
-fn is_unit(source: &Source) -> bool {
+pub(super) fn is_unit(source: &Source) -> bool {
     matches!(source, Source::Value(_) | Source::Lane(_, Stride::Unit | Stride::Zero))
 }
 
 /// The address of element `i` of a row.
-fn address(
+pub(super) fn address(
     emitter: &mut Emitter<'_>,
     start: Value,
     stride: Stride,
@@ -189,7 +198,7 @@ fn address(
 }
 
 /// The elements `i` of the sources; or, of more than one lane, vectors that begin there, `nth` vectors later.
-fn fetch(
+pub(super) fn fetch(
     emitter: &mut Emitter<'_>,
     body: &Body,
     sources: &[Source],
@@ -211,7 +220,7 @@ fn fetch(
 }
 
 /// An element; or, of more than one lane, a vector, `nth` vectors from the address.
-fn load_lanes(
+pub(super) fn load_lanes(
     emitter: &mut Emitter<'_>,
     element: ElementType,
     at: Value,
@@ -225,7 +234,7 @@ fn load_lanes(
     emitter.load_as(wide(element, lanes), at, offset)
 }
 
-fn store_lanes(
+pub(super) fn store_lanes(
     emitter: &mut Emitter<'_>,
     element: ElementType,
     value: Value,
@@ -245,7 +254,7 @@ fn place(element: ElementType, lanes: u32, nth: u32) -> i32 {
     (nth * lanes * element.size() as u32) as i32
 }
 
-fn spread_value(
+pub(super) fn spread_value(
     emitter: &mut Emitter<'_>,
     element: ElementType,
     value: Value,
@@ -258,7 +267,12 @@ fn spread_value(
 }
 
 /// The sources for vectors: values spread over all lanes.
-fn spread(emitter: &mut Emitter<'_>, body: &Body, sources: &[Source], lanes: u32) -> Vec<Source> {
+pub(super) fn spread(
+    emitter: &mut Emitter<'_>,
+    body: &Body,
+    sources: &[Source],
+    lanes: u32,
+) -> Vec<Source> {
     let spread = |(source, &element): (&Source, &ElementType)| match *source {
         Source::Value(value) => Source::Value(spread_value(emitter, element, value, lanes)),
         lane => lane,
@@ -267,7 +281,7 @@ fn spread(emitter: &mut Emitter<'_>, body: &Body, sources: &[Source], lanes: u32
 }
 
 /// How many of `n` elements whole turns of vectors take.
-fn whole_turns(emitter: &mut Emitter<'_>, n: Value, lanes: u32, unroll: u32) -> Value {
+pub(super) fn whole_turns(emitter: &mut Emitter<'_>, n: Value, lanes: u32, unroll: u32) -> Value {
     emitter.builder.ins().band_imm_s(n, -i64::from(lanes * unroll))
 }
 
@@ -318,283 +332,4 @@ pub(super) fn map_row(
             Vec::new()
         });
     });
-}
-
-/// How elements are folded into one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fold {
-    Sum,
-    Product,
-    Min,
-    Max,
-}
-
-impl Fold {
-    fn has_vectors(self, element: ElementType) -> bool {
-        match self {
-            // A fold of bools is one of bytes.
-            _ if element == ElementType::Bool => false,
-            Fold::Sum => true,
-            Fold::Product | Fold::Min | Fold::Max => {
-                element.is_float() || matches!(element.size(), 2 | 4)
-            }
-        }
-    }
-
-    /// What leaves the other as it is.
-    pub(super) fn identity(self, math: &mut Math<'_, '_>) -> Value {
-        match self {
-            Fold::Sum => math.zero(),
-            Fold::Product => math.number(1.0),
-            Fold::Min => math.greatest(),
-            Fold::Max => math.least(),
-        }
-    }
-
-    pub(super) fn join(self, math: &mut Math<'_, '_>, a: Value, b: Value) -> Value {
-        match self {
-            Fold::Sum => math.add(a, b),
-            Fold::Product => math.mul(a, b),
-            Fold::Min => math.min(a, b),
-            Fold::Max => math.max(a, b),
-        }
-    }
-}
-
-/// Folds the last step's results for `n` elements into `folded`.
-pub(super) fn fold_row(
-    emitter: &mut Emitter<'_>,
-    body: &Body,
-    sources: &[Source],
-    fold: Fold,
-    folded: Value,
-    n: Value,
-) -> Value {
-    let output = body.last();
-    let element = body.result(output);
-    let some = emitter.compare_to(IntCC::SignedGreaterThan, n, 0);
-    let inside = |emitter: &mut Emitter<'_>| {
-        let sources = hoist(emitter, &body.inputs, sources);
-        let zero = emitter.int(0);
-        let lanes =
-            body.lanes().filter(|_| sources.iter().all(is_unit) && fold.has_vectors(element));
-        let (start, folded) = match lanes {
-            None => (zero, folded),
-            Some(lanes) => fold_vectors(emitter, body, &sources, fold, folded, n, lanes),
-        };
-        emitter.range(start, n, 1, &[folded], |emitter, i, state| {
-            let values = fetch(emitter, body, &sources, i, 1, 0);
-            let results = body.run(emitter, &values, 1);
-            let mut math = Math { emitter, element, lanes: 1 };
-            vec![fold.join(&mut math, state[0], results[output as usize])]
-        })
-    };
-    emitter.either(some, inside, |_| vec![folded])[0]
-}
-
-/// Folds whole turns of vectors, and says where the rest begins.
-fn fold_vectors(
-    emitter: &mut Emitter<'_>,
-    body: &Body,
-    sources: &[Source],
-    fold: Fold,
-    folded: Value,
-    n: Value,
-    lanes: u32,
-) -> (Value, Value) {
-    let output = body.last();
-    let element = body.result(output);
-    let unroll = unroll(body);
-    let end = whole_turns(emitter, n, lanes, unroll);
-    let some = emitter.compare_to(IntCC::SignedGreaterThan, end, 0);
-    let inside = |emitter: &mut Emitter<'_>| {
-        let spread = spread(emitter, body, sources, lanes);
-        let start = emitter.int(0);
-        let identity = fold.identity(&mut Math { emitter, element, lanes });
-        let state = vec![identity; unroll as usize];
-        let all =
-            emitter.range(start, end, i64::from(lanes * unroll), &state, |emitter, i, state| {
-                let mut next = Vec::new();
-                for (nth, &before) in state.iter().enumerate() {
-                    let values = fetch(emitter, body, &spread, i, lanes, nth as u32);
-                    let results = body.run(emitter, &values, lanes);
-                    let mut math = Math { emitter, element, lanes };
-                    next.push(fold.join(&mut math, before, results[output as usize]));
-                }
-                next
-            });
-        vec![across(emitter, fold, element, folded, &all, lanes)]
-    };
-    let folded = emitter.either(some, inside, |_| vec![folded])[0];
-    (end, folded)
-}
-
-/// Folds the lanes of vectors into one value, by halves.
-fn across(
-    emitter: &mut Emitter<'_>,
-    fold: Fold,
-    element: ElementType,
-    folded: Value,
-    vectors: &[Value],
-    lanes: u32,
-) -> Value {
-    let mut math = Math { emitter, element, lanes };
-    let vector = vectors[1..]
-        .iter()
-        .fold(vectors[0], |joined, &vector| fold.join(&mut math, joined, vector));
-    let builder = &mut math.emitter.builder;
-    let mut values: Vec<Value> =
-        (0..lanes).map(|lane| builder.ins().extractlane(vector, lane as u8)).collect();
-    math.lanes = 1;
-    while values.len() > 1 {
-        let half = values.split_off(values.len() / 2);
-        values = values.iter().zip(half).map(|(&a, b)| fold.join(&mut math, a, b)).collect();
-    }
-    fold.join(&mut math, folded, values[0])
-}
-
-/// Columns to be folded, each with its neighbours.
-pub(super) struct Columns<'a> {
-    pub(super) body: &'a Body,
-    /// Of each source: how it leads through the nest, and to the neighbour.
-    pub(super) lanes: &'a [(Lane, Stride)],
-    /// Of the nest.
-    pub(super) dims: &'a [Value],
-    pub(super) fold: Fold,
-    /// Where the results go, next to each other.
-    pub(super) target: Value,
-    pub(super) stored: ElementType,
-    /// How many columns there are.
-    pub(super) n: Value,
-    /// Vectors of neighbours may be taken.
-    pub(super) vectors: bool,
-}
-
-/// Folds the last step's results along columns: for each of `n` neighbours, over all of a nest. `finish` makes of each
-/// fold what is stored.
-pub(super) fn fold_columns(
-    emitter: &mut Emitter<'_>,
-    columns: &Columns<'_>,
-    finish: &dyn Fn(&mut Emitter<'_>, Value, u32) -> Value,
-) {
-    let Columns { body, lanes: lanes_of, dims, fold, target, stored, n, vectors } = *columns;
-    let output = body.last();
-    let element = body.result(output);
-    let width = body.lanes().filter(|_| vectors && fold.has_vectors(element));
-    let mut start = emitter.int(0);
-    let column = |emitter: &mut Emitter<'_>, i: Value, lanes: u32, unroll: u32| {
-        let moved: Vec<Lane> = lanes_of
-            .iter()
-            .zip(&body.inputs)
-            .map(|((lane, stride), &element)| Lane {
-                start: address(emitter, lane.start, *stride, element, i),
-                strides: lane.strides.clone(),
-            })
-            .collect();
-        let identity = fold.identity(&mut Math { emitter, element, lanes });
-        let state = vec![identity; unroll as usize];
-        let folded = emitter.nest(dims, &moved, &state, |emitter, _, pointers, state| {
-            let mut next = Vec::new();
-            for (nth, &before) in state.iter().enumerate() {
-                let mut values = Vec::new();
-                for ((&at, (_, stride)), &element) in
-                    pointers.iter().zip(lanes_of).zip(&body.inputs)
-                {
-                    values.push(match stride {
-                        Stride::Zero if lanes > 1 => {
-                            let value = emitter.load(element, at);
-                            spread_value(emitter, element, value, lanes)
-                        }
-                        Stride::Zero => emitter.load(element, at),
-                        _ => load_lanes(emitter, element, at, lanes, nth as u32),
-                    });
-                }
-                let results = body.run(emitter, &values, lanes);
-                let mut math = Math { emitter, element, lanes };
-                next.push(fold.join(&mut math, before, results[output as usize]));
-            }
-            next
-        });
-        let at = address(emitter, target, Stride::Unit, stored, i);
-        for (nth, value) in folded.into_iter().enumerate() {
-            let value = finish(emitter, value, lanes);
-            store_lanes(emitter, stored, value, at, lanes, nth as u32);
-        }
-        Vec::new()
-    };
-    if let Some(lanes) = width {
-        let unroll = unroll(body);
-        let end = whole_turns(emitter, n, lanes, unroll);
-        emitter.range(start, end, i64::from(lanes * unroll), &[], |emitter, i, _| {
-            column(emitter, i, lanes, unroll)
-        });
-        start = end;
-    }
-    emitter.range(start, n, 1, &[], |emitter, i, _| column(emitter, i, 1, 1));
-}
-
-/// What a reduction folds, of which function of each element, in which type; and what becomes of the fold.
-pub(super) struct Plan {
-    pub(super) fold: Fold,
-    /// Between an element and the fold.
-    pub(super) before: Vec<Map>,
-    /// The type that is folded in.
-    pub(super) element: ElementType,
-}
-
-impl Plan {
-    /// How an element type is reduced. For LogSumExp this is the second pass.
-    pub(super) fn of(kind: Reduction, element: ElementType) -> Plan {
-        // Roots and logarithms of integers are those of numbers.
-        let rooted = matches!(kind, Reduction::L2 | Reduction::LogSum | Reduction::LogSumExp);
-        let number = rooted && !element.is_float();
-        let mut before = Vec::new();
-        if number {
-            before.push(Map::Cast { to: ElementType::F64 });
-        }
-        let fold = match kind {
-            Reduction::Prod => Fold::Product,
-            Reduction::Min => Fold::Min,
-            Reduction::Max => Fold::Max,
-            _ => Fold::Sum,
-        };
-        if kind == Reduction::L1 {
-            before.push(Map::Abs);
-        }
-        Plan { fold, before, element: if number { ElementType::F64 } else { element } }
-    }
-
-    /// Whether elements are squared before they are summed.
-    pub(super) fn squares(kind: Reduction) -> bool {
-        matches!(kind, Reduction::L2 | Reduction::SumSquare)
-    }
-}
-
-/// What becomes of a fold over `count` elements.
-pub(super) fn finish(
-    emitter: &mut Emitter<'_>,
-    kind: Reduction,
-    plan: &Plan,
-    element: ElementType,
-    folded: Value,
-    count: Value,
-    lanes: u32,
-) -> Value {
-    let result = match kind {
-        Reduction::Mean => {
-            let count = cast(emitter, count, ElementType::I64, plan.element);
-            let count = if lanes > 1 {
-                emitter.builder.ins().splat(wide(plan.element, lanes), count)
-            } else {
-                count
-            };
-            Math { emitter, element: plan.element, lanes }.div(folded, count)
-        }
-        Reduction::L2 => Math { emitter, element: plan.element, lanes }.sqrt(folded),
-        Reduction::LogSum | Reduction::LogSumExp => {
-            Math { emitter, element: plan.element, lanes }.log(folded)
-        }
-        _ => folded,
-    };
-    if plan.element == element { result } else { cast(emitter, result, plan.element, element) }
 }

@@ -5,7 +5,10 @@ use proptest::test_runner::TestCaseError;
 
 use crate::graph::abi::{Status, View};
 use crate::graph::bind;
-use crate::graph::node::{Arg, Float, Group, Map, Op, PadMode, Reduction, ScatterReduction, Step};
+use crate::graph::node::{
+    Arg, Float, Group, Layout, Map, NodeSpec, Op, Operand, PadMode, Reduction, ScatterReduction,
+    Step,
+};
 use crate::graph::tensor::{Element, ElementType, Tensor};
 use crate::graph::testing::evaluate;
 
@@ -271,6 +274,27 @@ fn exponentials_do_not_overflow() {
     assert_eq!(softmax.to_f64s(), [0.5, 0.5, 0.0]);
 }
 
+/// Columns are the rows of what is transposed.
+/// Mutants: the greatest of a column left in it; the columns after whole vectors left out.
+#[test]
+fn softmax_takes_columns_as_rows() {
+    for element in [ElementType::F32, ElementType::F64] {
+        let x = numbers(&[2, 5, 21], 9);
+        let x = run(Op::Map(Map::Cast { to: element }), &[x], element, &[2, 5, 21]);
+        let turned = x.permute(&[0, 2, 1]).contiguous();
+        let both = |op: fn(u32) -> Op| {
+            let columns = run(op(1), std::slice::from_ref(&x), element, &[2, 5, 21]);
+            let rows = run(op(2), std::slice::from_ref(&turned), element, &[2, 21, 5]);
+            let rows = rows.permute(&[0, 2, 1]).to_f64s();
+            for (a, b) in columns.to_f64s().into_iter().zip(rows) {
+                assert!((a - b).abs() <= 2e-6 * (1.0 + b.abs()), "{a} and {b}");
+            }
+        };
+        both(|axis| Op::Softmax { axis });
+        both(|axis| Op::LogSoftmax { axis });
+    }
+}
+
 /// Mutants: negative pads that add; a mirror that repeats the edge.
 #[test]
 fn pads_add_and_take_away() {
@@ -346,6 +370,233 @@ fn keys_are_of_kinds_not_of_sizes() {
     assert_ne!(key, spec(&elu(0.5), &[2, 3]).key());
     assert_ne!(key, spec(&elu(1.0), &[6]).key());
     assert_ne!(key, spec(&Op::Map(Map::Relu), &[2, 3]).key());
+}
+
+/// Every element-wise function, of arguments of every type that it has.
+fn functions() -> Vec<(Map, Vec<ElementType>)> {
+    let (alpha, beta) = (Float::from(0.3), Float::from(0.6));
+    let floats = [
+        Map::Reciprocal,
+        Map::Sqrt,
+        Map::Exp,
+        Map::Log,
+        Map::Floor,
+        Map::Ceil,
+        Map::Round,
+        Map::Sin,
+        Map::Cos,
+        Map::Tan,
+        Map::Asin,
+        Map::Acos,
+        Map::Atan,
+        Map::Sinh,
+        Map::Cosh,
+        Map::Tanh,
+        Map::Asinh,
+        Map::Acosh,
+        Map::Atanh,
+        Map::Erf,
+        Map::Sigmoid,
+        Map::LeakyRelu { alpha },
+        Map::Elu { alpha },
+        Map::Celu { alpha },
+        Map::Selu { alpha, gamma: beta },
+        Map::HardSigmoid { alpha, beta },
+        Map::HardSwish,
+        Map::Softplus,
+        Map::Softsign,
+        Map::Mish,
+        Map::Swish { alpha },
+        Map::ThresholdedRelu { alpha },
+        Map::Gelu { tanh: false },
+        Map::Gelu { tanh: true },
+        Map::IsNan,
+        Map::IsInf { positive: true, negative: true },
+        Map::IsInf { positive: true, negative: false },
+        Map::IsInf { positive: false, negative: true },
+        Map::IsInf { positive: false, negative: false },
+    ];
+    let shrink = Map::Shrink { bias: alpha, lambd: beta };
+    let any = [Map::Abs, Map::Neg, Map::Sign, Map::Relu, Map::Identity, shrink];
+    let pairs = [
+        Map::Add,
+        Map::Sub,
+        Map::Mul,
+        Map::Div,
+        Map::Mod { fmod: false },
+        Map::Mod { fmod: true },
+        Map::Pow,
+        Map::Equal,
+        Map::Less,
+        Map::LessOrEqual,
+        Map::Greater,
+        Map::GreaterOrEqual,
+        Map::PRelu,
+        Map::Min,
+        Map::Max,
+        Map::Sum,
+        Map::Mean,
+        Map::Clip { min: true, max: false },
+        Map::Clip { min: false, max: true },
+    ];
+    let bits = [Map::BitwiseAnd, Map::BitwiseOr, Map::BitwiseXor];
+    let shifts = [Map::BitShift { left: true }, Map::BitShift { left: false }];
+    let mut all = Vec::new();
+    for element in ElementType::ALL {
+        let bool = ElementType::Bool;
+        all.push((Map::Where, vec![bool, element, element]));
+        all.extend(ElementType::ALL.map(|to| (Map::Cast { to }, vec![element])));
+        if element == bool {
+            all.push((Map::Not, vec![bool]));
+            all.extend([Map::And, Map::Or, Map::Xor, Map::Equal].map(|f| (f, vec![bool; 2])));
+            continue;
+        }
+        if element.is_float() {
+            all.extend(floats.map(|function| (function, vec![element])));
+        } else {
+            all.push((Map::BitwiseNot, vec![element]));
+            all.extend(bits.into_iter().chain(shifts).map(|function| (function, vec![element; 2])));
+        }
+        all.extend(any.map(|function| (function, vec![element])));
+        all.extend(pairs.map(|function| (function, vec![element; 2])));
+        all.push((Map::Clip { min: true, max: true }, vec![element; 3]));
+    }
+    all
+}
+
+/// What vectors compute is what scalars do: elements that lie together, and the same apart.
+/// Mutants: masks whose bytes are -1; a bool in memory taken for a mask; a vector comparison that is signed.
+#[test]
+fn vectors_compute_what_scalars_do() {
+    for (function, types) in functions() {
+        let count = 37;
+        let mut together = Vec::new();
+        let mut apart = Vec::new();
+        for (seed, &element) in types.iter().enumerate() {
+            let scaled = numbers(&[count], seed as u32);
+            let scaled =
+                run(Op::Map(Map::Mul), &[scaled, row(&[40.0_f32])], ElementType::F32, &[count]);
+            let x = run(Op::Map(Map::Cast { to: element }), &[scaled], element, &[count]);
+            let size = element.size();
+            let bytes = x.as_bytes().unwrap();
+            let twice: Vec<u8> = bytes.chunks(size).flat_map(|x| [x, x].concat()).collect();
+            let twice = Tensor::from_bytes(element, &[count, 2], &twice).unwrap();
+            let column = twice.region().slice(1, 0, 1, 1).remove_axes(&[1]);
+            apart.push(twice.with_region(element, column));
+            together.push(x);
+        }
+        let element = function.result(&types);
+        let vectors = run(Op::Map(function), &together, element, &[count]);
+        let scalars = run(Op::Map(function), &apart, element, &[count]);
+        for (a, b) in vectors.to_f64s().into_iter().zip(scalars.to_f64s()) {
+            assert!(a == b || a.is_nan() && b.is_nan(), "{function:?} of {types:?}: {a} and {b}");
+        }
+    }
+}
+
+/// Operators of every kind, no two alike.
+fn kinds() -> Vec<Op> {
+    let (one, two) = (Float::from(1.0), Float::from(2.0));
+    let mut all: Vec<Op> = Vec::new();
+    all.extend(functions().into_iter().map(|(function, _)| Op::Map(function)));
+    all.sort_by_key(|op| format!("{op:?}"));
+    all.dedup();
+    for kind in [Reduction::Sum, Reduction::L1] {
+        all.extend([vec![], vec![0], vec![1]].map(|axes| Op::Reduce { kind, axes }));
+    }
+    for axis in [0, 1] {
+        all.push(Op::ArgExtreme { max: true, last: axis == 0, axis: 0 });
+        all.push(Op::ArgExtreme { max: false, last: false, axis });
+        for (product, exclusive, reverse) in
+            [(true, false, false), (false, true, false), (false, false, true)]
+        {
+            all.push(Op::Cumulate { product, exclusive, reverse, axis });
+        }
+        all.extend([true, false].map(|largest| Op::TopK { largest, axis }));
+        all.extend([Op::Softmax { axis }, Op::LogSoftmax { axis }, Op::Hardmax { axis }]);
+        all.extend([1, 2].map(|p| Op::LpNormalize { p, axis }));
+        for epsilon in [one, two] {
+            all.push(Op::LayerNormalize { axis, epsilon });
+            all.push(Op::RmsNormalize { axis, epsilon });
+            all.push(Op::BatchNormalize { epsilon, momentum: one, training: axis == 0 });
+        }
+        all.extend([Op::Concat { axis }, Op::Gather { axis }, Op::GatherElements { axis }]);
+        all.extend([Op::GatherNd { batch_dims: axis }, Op::Compress { axis }, Op::OneHot { axis }]);
+        for reduction in [ScatterReduction::None, ScatterReduction::Add] {
+            all.push(Op::ScatterElements { axis, reduction });
+        }
+        all.push(Op::EyeLike { k: i64::from(axis) });
+        all.push(Op::Trilu { upper: axis == 0 });
+        all.push(Op::ReverseSequence { time_axis: axis, batch_axis: 1 - axis });
+    }
+    all.push(Op::BatchNormalize { epsilon: one, momentum: two, training: true });
+    for (alpha, beta, trans_a, trans_b) in [
+        (one, one, false, false),
+        (two, one, false, false),
+        (one, two, false, false),
+        (one, one, true, false),
+        (one, one, false, true),
+    ] {
+        all.push(Op::Gemm { alpha, beta, trans_a, trans_b });
+    }
+    for (inputs, output) in [("ab", "ba"), ("ab", "ab"), ("aa", "a"), ("ab", "a")] {
+        let inputs = vec![inputs.as_bytes().to_vec()];
+        all.push(Op::Einsum { inputs, output: output.as_bytes().to_vec() });
+    }
+    all.extend([PadMode::Constant, PadMode::Edge].map(|mode| Op::Pad { mode }));
+    all.extend([Op::Copy, Op::MatMul, Op::Tile, Op::Range]);
+    let step = |map, args: &[Arg]| Step { map, args: args.to_vec() };
+    let steps = |last: Arg| {
+        vec![
+            step(Map::Exp, &[Arg::Input(0)]),
+            step(Map::Neg, &[Arg::Step(0)]),
+            step(Map::Add, &[Arg::Step(1), last]),
+        ]
+    };
+    for (last, outputs, reduce) in [
+        (Arg::Step(0), vec![2], None),
+        (Arg::Step(1), vec![2], None),
+        (Arg::Input(0), vec![2], None),
+        (Arg::Step(0), vec![1, 2], None),
+        (Arg::Step(0), vec![2], Some((Reduction::Sum, vec![0]))),
+        (Arg::Step(0), vec![2], Some((Reduction::Sum, vec![1]))),
+    ] {
+        all.push(Op::Fused(Group { steps: steps(last), outputs, reduce }));
+    }
+    all
+}
+
+/// Mutants: the attributes left out of the encoding; the layout, or the list that an operand stands in.
+#[test]
+fn whatever_differs_has_a_key_of_its_own() {
+    let operand =
+        |element: ElementType, rank: u32, layout: Layout| Operand { element, rank, layout };
+    let plain = operand(ElementType::F32, 2, Layout::Contiguous);
+    let of = |op: &Op, inputs: Vec<Option<Operand>>, outputs: Vec<Option<Operand>>| NodeSpec {
+        op: op.clone(),
+        inputs,
+        outputs,
+    };
+    let mut specs: Vec<NodeSpec> =
+        kinds().iter().map(|op| of(op, vec![Some(plain)], vec![Some(plain)])).collect();
+    let layouts =
+        [Layout::Contiguous, Layout::Single, Layout::Rows, Layout::Repeated, Layout::Strided];
+    for element in ElementType::ALL {
+        for rank in [0, 1, 11] {
+            for layout in layouts {
+                let other = Some(operand(element, rank, layout));
+                specs.push(of(&Op::Copy, vec![other, None], vec![Some(plain)]));
+                specs.push(of(&Op::Copy, vec![None], vec![Some(plain), other]));
+            }
+        }
+    }
+    specs.push(of(&Op::Copy, vec![None, Some(plain)], vec![Some(plain)]));
+    specs.push(of(&Op::Copy, vec![Some(plain), Some(plain)], vec![Some(plain)]));
+    specs.push(of(&Op::Copy, vec![Some(plain)], vec![Some(plain), Some(plain)]));
+    let mut keys: Vec<_> = specs.iter().map(|spec| *spec.key().as_bytes()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), specs.len());
 }
 
 /// A shape, a view of an array of that shape with its axes in another order, and a broadcast partner.

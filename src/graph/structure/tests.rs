@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::graph::tensor::ElementType;
 
 /// A graph in a form that is easy to change: nodes read inputs and earlier nodes by number.
 #[derive(Clone, Debug)]
@@ -107,7 +106,7 @@ fn plain() -> impl Strategy<Value = Plain> {
 }
 
 proptest! {
-    /// Mutants: names in the key; nodes in the order in which they stand.
+    /// Mutant: nodes' names in the key.
     #[test]
     fn names_and_the_order_of_independent_nodes_do_not_matter(
         plain in plain(),
@@ -121,8 +120,8 @@ proptest! {
         prop_assert!(other.graph.nodes.len() <= plain.nodes.len());
     }
 
-    /// Every node that matters does, with each of its parts. Mutants: each part left out of a node's digest in turn;
-    /// inputs digested without their places.
+    /// Every node that matters does, with each of its parts. Mutants: the op, the attributes, the constants' elements and the
+    /// inputs' types left out, one at a time.
     #[test]
     fn one_change_gives_another_key(
         mut plain in plain(),
@@ -234,7 +233,7 @@ fn bodies_are_told_apart_by_what_they_capture() {
 }
 
 /// Constants are what they hold, and a body that captures one has it as its own.
-/// Mutant: constants by name.
+/// Mutant: constants captured like any other value.
 #[test]
 fn captured_constants_become_the_bodys_own() {
     let mut graph = with_body(0, "a", 1);

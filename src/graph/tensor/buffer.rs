@@ -72,8 +72,8 @@ impl Buffer {
     /// All the bytes, for the one who owns them alone; `None` of a mapped file.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
-            // SAFETY: alive, initialised, and nobody else's while `self` is borrowed.
             Memory::Owned { start, length } => {
+                // SAFETY: alive, initialised, and nobody else's while `self` is borrowed.
                 Some(unsafe { slice::from_raw_parts_mut(start.as_ptr(), *length) })
             }
             Memory::Mapped(_) => None,
