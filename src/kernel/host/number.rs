@@ -116,9 +116,10 @@ fn int(op: BinaryOp, a: i128, b: i128, bools: bool) -> Run<Value> {
             }
             return Ok(Value::Float(int_ratio(a, b)));
         }
-        BinaryOp::FloorDiv | BinaryOp::Mod if zero() => {
+        BinaryOp::FloorDiv if zero() => {
             return raise(E::ZeroDivisionError, "integer division or modulo by zero");
         }
+        BinaryOp::Mod if zero() => return raise(E::ZeroDivisionError, "integer modulo by zero"),
         BinaryOp::FloorDiv => floor_div(a, b),
         BinaryOp::Mod => a - floor_div(a, b) * b,
         BinaryOp::Pow => {
