@@ -86,7 +86,12 @@ impl Host {
                 Some(Value::Class(class)) => Ok(self.new_instance(class, &args[1..])),
                 _ => raise(E::TypeError, "object.__new__(X): X is not a type object"),
             },
-            "object" => Ok(Value::None),
+            "object" => {
+                if let Some((Value::Exception(exception), rest)) = args.split_first() {
+                    *exception.args.lock() = rest.to_vec();
+                }
+                Ok(Value::None)
+            }
             "os" | "sys" => modules::call(self, builtin, args, keywords),
             "str" | "list" | "dict" | "set" | "tuple" if !args.is_empty() => {
                 let mut args = args.into_iter();
@@ -143,6 +148,10 @@ impl Host {
                 Ok(found.map(Value::str).or(default).unwrap_or_default())
             }
             ("exception", _) => Ok(object.clone()),
+            ("object", Value::Exception(exception)) => {
+                *exception.args.lock() = args;
+                Ok(Value::None)
+            }
             ("object", _) => Ok(Value::None),
             ("number" | "int" | "float", _) => number_method(object, name, args),
             _ => {
@@ -654,7 +663,7 @@ impl Host {
         }
         match best.map(|(_, item)| item).or(default) {
             Some(item) => Ok(item),
-            None => raise(E::ValueError, format!("{name}() iterable argument is empty")),
+            None => raise(E::ValueError, format!("{name}() arg is an empty sequence")),
         }
     }
 

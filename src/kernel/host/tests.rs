@@ -101,4 +101,12 @@ macro_rules! programs {
     )*};
 }
 
-programs! {}
+programs! {
+    arrays_print
+    classes
+    containers
+    fstrings
+    numbers
+    numpy_host
+    scalars_print
+}

@@ -152,7 +152,7 @@ fn gather(
             if leaves.is_empty() {
                 shape.extend(a.shape());
             } else if shape.get(depth..) != Some(a.shape()) {
-                return ragged(depth);
+                return ragged(&shape[..depth]);
             }
             leaves.push(value.clone());
             return Ok(());
@@ -162,7 +162,7 @@ fn gather(
         }
         leaf => {
             if depth < shape.len() {
-                return ragged(depth);
+                return ragged(&shape[..depth]);
             }
             leaves.push(leaf.clone());
             return Ok(());
@@ -173,11 +173,11 @@ fn gather(
     }
     if depth == shape.len() {
         if !leaves.is_empty() {
-            return ragged(depth);
+            return ragged(&shape[..depth]);
         }
         shape.push(items.len());
     } else if shape[depth] != items.len() {
-        return ragged(depth);
+        return ragged(&shape[..depth]);
     }
     for item in &items {
         gather(host, item, depth + 1, record, shape, leaves)?;
@@ -185,11 +185,13 @@ fn gather(
     Ok(())
 }
 
-fn ragged(depth: usize) -> Run<()> {
+fn ragged(shape: &[usize]) -> Run<()> {
     raise(
         E::ValueError,
         format!(
-            "setting an array element with a sequence. The requested array has an inhomogeneous shape after {depth} dimensions."
+            "setting an array element with a sequence. The requested array has an inhomogeneous shape after {} dimensions. The detected shape was {} + inhomogeneous part.",
+            shape.len(),
+            show_shape(shape)
         ),
     )
 }
