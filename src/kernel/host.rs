@@ -20,8 +20,8 @@ mod items;
 mod iterate;
 mod math;
 mod modules;
-mod number;
 mod numba;
+mod number;
 mod numpy;
 mod ops;
 mod show;
@@ -29,12 +29,7 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashMap,
-    io::Write,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::HashMap, io::Write, path::PathBuf, sync::Arc};
 
 pub use call::bind_to_parameters;
 pub use iterate::Iter;
@@ -275,7 +270,9 @@ fn traceback_frame(frame: &Frame) -> TraceFrame {
 
 /// A name of Python's `builtins`.
 pub fn builtin(name: &str) -> Option<Value> {
-    if let Some(path) = builtins::NAMES.iter().find(|path| path.strip_prefix("builtins.") == Some(name)) {
+    if let Some(path) =
+        builtins::NAMES.iter().find(|path| path.strip_prefix("builtins.") == Some(name))
+    {
         return Some(Value::Builtin(Builtin(path)));
     }
     match name {
@@ -295,9 +292,12 @@ pub fn static_attribute(value: &Value, name: &str) -> Option<Value> {
         Value::Class(class) => class.lookup(name),
         Value::Type(ty) => numba::type_attribute(ty, name),
         Value::Builtin(builtin) => modules::member(builtin.0, name),
-        Value::Instance(instance) => {
-            instance.attributes.lock().iter().find(|(key, _)| &**key == name).map(|(_, value)| value.clone())
-        }
+        Value::Instance(instance) => instance
+            .attributes
+            .lock()
+            .iter()
+            .find(|(key, _)| &**key == name)
+            .map(|(_, value)| value.clone()),
         _ => None,
     }
 }

@@ -19,7 +19,13 @@ impl Kernels for Interpreted {
         Ok(())
     }
 
-    fn call(&self, host: &mut Host, def: &Arc<KernelDef>, args: &[Value], keywords: &[(Name, Value)]) -> Run<Value> {
+    fn call(
+        &self,
+        host: &mut Host,
+        def: &Arc<KernelDef>,
+        args: &[Value],
+        keywords: &[(Name, Value)],
+    ) -> Run<Value> {
         host.call(&Value::Function(def.closure.clone()), args.to_vec(), keywords.to_vec())
     }
 
