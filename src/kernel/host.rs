@@ -148,6 +148,8 @@ pub struct Host {
     pub impure: bool,
     /// The folders of packages, by dotted name.
     folders: HashMap<Name, Vec<PathBuf>>,
+    /// The modules whose bodies are running.
+    loading: Vec<Name>,
     depth: usize,
     /// The exceptions that are being handled, innermost last.
     handling: Vec<Raised>,
@@ -167,6 +169,7 @@ impl Host {
             stdout: Box::new(std::io::BufWriter::new(std::io::stdout())),
             impure: false,
             folders: HashMap::new(),
+            loading: Vec::new(),
             depth: 0,
             handling: Vec::new(),
             decorator_span: Span::default(),

@@ -36,9 +36,15 @@ impl Host {
                 if let Some(module) = self.modules.get(&*format!("{}.{name}", module.name)) {
                     return Ok(Value::Module(module.clone()));
                 }
+                let (partly, why) = if self.loading.contains(&module.name) {
+                    ("partially initialized ", " (most likely due to a circular import)")
+                } else {
+                    ("", "")
+                };
+                let module = &module.name;
                 raise(
                     E::AttributeError,
-                    format!("module '{}' has no attribute '{name}'", module.name),
+                    format!("{partly}module '{module}' has no attribute '{name}'{why}"),
                 )
             }
             Value::Class(class) => raise(

@@ -95,9 +95,17 @@ impl Host {
                             Some(source) => source.name.to_string(),
                             None => "unknown location".into(),
                         };
+                        let (partly, why) = if self.loading.contains(&found.name) {
+                            (
+                                "partially initialized module ",
+                                " (most likely due to a circular import)",
+                            )
+                        } else {
+                            ("", "")
+                        };
+                        let (name, module) = (&wanted.name, &found.name);
                         format!(
-                            "cannot import name '{}' from '{}' ({place})",
-                            wanted.name, found.name
+                            "cannot import name '{name}' from {partly}'{module}'{why} ({place})"
                         )
                     })?
                 }
@@ -247,7 +255,9 @@ impl Host {
             return raise(E::RecursionError, "maximum recursion depth exceeded");
         }
         self.depth += 1;
+        self.loading.push(module.name.clone());
         let result = self.exec_body(&mut frame, &tree.body);
+        self.loading.pop();
         self.depth -= 1;
         match result {
             Ok(Flow::Next | Flow::Break | Flow::Continue | Flow::Return(_)) => Ok(()),

@@ -7,6 +7,7 @@ use super::{
 use crate::kernel::{
     exception::ExceptionKind as E,
     format::{self, array, float, spec::Spec},
+    types::Ty,
     value::{Array, Builtin, Descriptor, KernelKind, Run, Scalar, Value},
 };
 
@@ -25,6 +26,7 @@ impl Host {
             Value::Array(a) => array::str(a),
             Value::Record(record) => array::record_str(record),
             Value::DType(dtype) => dtype.to_string(),
+            Value::Type(ty) => ty.to_string(),
             Value::Exception(exception) => {
                 if let Some(method) = self.special(value, "__str__")? {
                     return self.text_of(&method, "__str__");
@@ -165,12 +167,13 @@ impl Host {
                     );
                 }
             },
-            Value::Type(ty) => ty.to_string(),
+            Value::Type(ty) => type_repr(ty),
             Value::TypeClass(class) => format!("<class 'numba.core.types.{class:?}'>"),
             Value::Signature(signature) => {
-                let args: Vec<String> = signature.args.iter().map(ToString::to_string).collect();
+                let args: Vec<String> = signature.args.iter().map(type_repr).collect();
                 let returns = signature.returns.as_ref().map_or("none".into(), ToString::to_string);
-                format!("({}) -> {returns}", args.join(", "))
+                let comma = if args.len() == 1 { "," } else { "" };
+                format!("({}{comma}) -> {returns}", args.join(", "))
             }
             Value::Module(module) => match &module.source {
                 Some(_) => {
@@ -293,6 +296,25 @@ impl Host {
             Ok(text) => Ok(text),
             Err(message) => raise(E::ValueError, message),
         }
+    }
+}
+
+/// `repr` of a Numba type, which differs from its name for arrays alone.
+fn type_repr(ty: &Ty) -> String {
+    match ty {
+        Ty::Array(array) => format!(
+            "Array({}, {}, '{:?}', {}, aligned={})",
+            array.dtype,
+            array.ndim,
+            array.layout,
+            if array.readonly { "True" } else { "False" },
+            if matches!(&array.dtype, Ty::Record(record) if !record.aligned) {
+                "False"
+            } else {
+                "True"
+            },
+        ),
+        other => other.to_string(),
     }
 }
 

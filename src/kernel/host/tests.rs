@@ -112,7 +112,9 @@ programs! {
     classes
     containers
     fstrings
+    more
     numbers
     numpy_host
     scalars_print
+    types_host
 }
