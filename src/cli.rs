@@ -7,12 +7,16 @@
 
 mod clear;
 mod exit;
+#[cfg(feature = "kernel")]
+mod explain;
 mod inspect;
 mod output;
 mod prune;
 mod run;
 mod stats;
 mod verify;
+#[cfg(feature = "kernel")]
+mod warm;
 
 use std::ffi::OsString;
 
@@ -49,6 +53,10 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    #[cfg(feature = "kernel")]
+    Explain(explain::Arguments),
+    #[cfg(feature = "kernel")]
+    Warm(warm::Arguments),
     Stats(stats::Arguments),
     Inspect(inspect::Arguments),
     Prune(prune::Arguments),
@@ -65,6 +73,7 @@ enum Command {
 
 const AFTER_HELP: &str = "\
 Examples:
+  cachelift run main.py 100                   run a program of kernels
   cachelift run add.clif                      run the `; run:` lines of a file
   cachelift run --call '%add(3, 4)' add.clif  call one function
   cachelift run --summary human *.clif        say what was compiled and what was loaded
@@ -78,6 +87,8 @@ Environment:
   CACHELIFT_MEMORY_SIZE  the most bytes in memory: 64M, 256M (the default)
   CACHELIFT_BASE_DIR     a read-only directory that is asked after the first
   CACHELIFT_STATS        a file that gets one line of JSON per process
+  CACHELIFT_PATH         folders to look for kernel files in, after the program's own
+  CACHELIFT_NUM_THREADS  how many threads run `prange` loops: all processors (the default)
   CACHELIFT_LOG          what is logged to stderr: warn (the default), cachelift=debug
 
 Exit codes:
@@ -115,6 +126,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
     match command {
         Command::Run(arguments) => run::run(&arguments, config, output),
+        #[cfg(feature = "kernel")]
+        Command::Explain(arguments) => explain::run(&arguments, config, output),
+        #[cfg(feature = "kernel")]
+        Command::Warm(arguments) => warm::run(&arguments, config, output),
         Command::Stats(arguments) => stats::run(&arguments, config, output),
         Command::Prune(arguments) => prune::run(&arguments, config, output),
         Command::Verify(arguments) => verify::run(&arguments, config, output),
@@ -122,6 +137,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Inspect(arguments) => inspect::run(&arguments, config, output),
         Command::Dir => dir(&config, output),
     }
+}
+
+/// The folders that kernel files are looked for in after the program's own: `CACHELIFT_PATH`.
+#[cfg(feature = "kernel")]
+fn module_path() -> Vec<std::path::PathBuf> {
+    let path = std::env::var_os("CACHELIFT_PATH").unwrap_or_default();
+    std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty()).collect()
 }
 
 /// The store for a look at the cache, which changes nothing in it; `None` if there is no directory yet.

@@ -45,5 +45,5 @@ pub use error::{CodeError, VerifierError};
 pub use handle::{Function, TrapInfo};
 pub use loaded::{Loaded, Unit};
 pub use module::CachingModule;
-pub use program::{Program, TEXT_NAMESPACE};
+pub use program::{Naming, Program, TEXT_NAMESPACE};
 pub use target::Target;

@@ -31,7 +31,8 @@ pub(super) fn styled(style: Style, what: impl Display) -> impl Display {
 
 /// The command's two streams, and its progress bar.
 pub(super) struct Output {
-    stdout: AutoStream<io::StdoutLock<'static>>,
+    /// Unless another has it.
+    stdout: Option<AutoStream<io::StdoutLock<'static>>>,
     /// The first error of stdout, after which nothing is written to it.
     broken: Option<io::Error>,
     progress: Progress,
@@ -46,13 +47,27 @@ impl Output {
             ColorChoice::Never => anstream::ColorChoice::Never,
         }
         .write_global();
-        Output { stdout: anstream::stdout().lock(), broken: None, progress: Progress::default() }
+        Output { stdout: Some(anstream::stdout().lock()), broken: None, progress: Progress::default() }
+    }
+
+    /// Gives stdout to somebody else: a program that runs in this process.
+    #[cfg(feature = "kernel")]
+    pub(super) fn without_stdout(mut self) -> Self {
+        self.stdout = None;
+        self
+    }
+
+    /// Whether words for people are coloured.
+    #[cfg(feature = "kernel")]
+    pub(super) fn colours(&self) -> bool {
+        anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never
     }
 
     /// Writes a line of data to stdout.
     pub(super) fn data(&mut self, line: Arguments<'_>) {
-        if self.broken.is_none() {
-            let stdout = &mut self.stdout;
+        if self.broken.is_none()
+            && let Some(stdout) = &mut self.stdout
+        {
             self.broken = self.progress.aside(|| writeln!(stdout, "{line}")).err();
         }
     }
@@ -87,7 +102,7 @@ impl Output {
     /// Ends the output. Not to be able to write data is a failure, unless the reader chose to read no more.
     pub(super) fn finish(mut self, exit: Exit) -> Exit {
         self.progress.clear();
-        let flushed = self.stdout.flush().err();
+        let flushed = self.stdout.as_mut().and_then(|stdout| stdout.flush().err());
         match self.broken.take().or(flushed) {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 self.error(format_args!("stdout: {error}"));

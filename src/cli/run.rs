@@ -1,4 +1,4 @@
-//! `cachelift run`: compiles or loads the functions of CLIF files, and calls them.
+//! `cachelift run`: compiles or loads the functions of CLIF files, and calls them; runs kernel files ([`kernels`]).
 //!
 //! ```text
 //!   paths ──read, parse──► files ──× targets──► programs ──one go through the store──► loaded
@@ -10,6 +10,8 @@
 //! All files are read before anything is compiled, so that processes that start together find all the work
 //! there is to share, and share it function by function, not file by file.
 
+#[cfg(feature = "kernel")]
+mod kernels;
 mod report;
 
 use std::collections::HashMap;
@@ -32,10 +34,13 @@ use crate::store::Store;
 use crate::sync::{self, Arc};
 use report::{Report, Tally, Times, Unit};
 
-/// Run files of Cranelift's textual IR (CLIF)
+/// Run a program of kernels (.py), or files of Cranelift's textual IR (.clif)
 ///
-/// Compiles every function of the files, or loads what this or another process compiled before, then runs
-/// each `; run:` line. Lines that do not hold are printed with what was expected and what came; the last
+/// A program is run as Python would run it: FILE.py, then its arguments; `-` reads it from stdin. Its kernels are
+/// compiled, or loaded if this or another process compiled them before. What it prints is all that goes to stdout.
+/// Modules are looked for beside the file, then in the folders of CACHELIFT_PATH.
+///
+/// Of CLIF files every function is compiled or loaded, then each `; run:` line is run. Lines that do not hold are printed with what was expected and what came; the last
 /// line counts what passed, failed and was skipped.
 ///
 /// A file may have the header of Cranelift's own tests: it is run for each `target` line of this machine's
@@ -45,13 +50,15 @@ use report::{Report, Tally, Times, Unit};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The files
+    /// A program and its arguments, or CLIF files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// Call one function and print what it returns, in place of running the files' lines
     ///
-    /// Values are written as in CLIF: 7, -0x1f, 0x1.8p0, [1 2 3 4]. Floating-point numbers may be decimal.
+    /// Of a program it is a Python expression: `f(3, 2.5)`. Its value is printed as Python shows it.
+    ///
+    /// Of CLIF, values are written as there: 7, -0x1f, 0x1.8p0, [1 2 3 4]. Floating-point numbers may be decimal.
     /// The first of the files that has the function is used, for its first target.
     #[arg(long, value_name = "CALL")]
     call: Option<String>,
@@ -80,11 +87,13 @@ enum Form {
 
 const EXAMPLES: &str = "\
 Examples:
+  cachelift run main.py 100
+  cachelift run --call 'area(3, 2.5)' shapes.py
   cachelift run add.clif
   cachelift run --call '%add(3, 4)' add.clif
   cachelift run --summary json tests/*.clif
 
-A file:
+A CLIF file:
   function %add(i32, i32) -> i32 {
   block0(v0: i32, v1: i32):
       v2 = iadd v0, v1
@@ -94,6 +103,28 @@ A file:
 
 /// Runs the command.
 pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> Exit {
+    let is_program = |file: &Path| {
+        file.as_os_str() == "-" || file.extension().is_some_and(|extension| extension == "py")
+    };
+    let is_clif = |file: &Path| file.extension().is_some_and(|extension| extension == "clif");
+    let (first, rest) = arguments.files.split_first().expect("one file is required");
+    let other = match is_program(first) {
+        true => rest.iter().find(|file| is_clif(file)),
+        false => rest.iter().find(|file| is_program(file)),
+    };
+    if let Some(other) = other {
+        return output.usage(&format_args!(
+            "{} and {}: run a program by itself, and CLIF files by themselves",
+            first.display(),
+            other.display()
+        ));
+    }
+    if is_program(first) {
+        #[cfg(feature = "kernel")]
+        return kernels::run(arguments, config, output);
+        #[cfg(not(feature = "kernel"))]
+        return output.usage(&"kernel files need a cachelift that was built with them");
+    }
     let start = sync::now();
     let mut tally = Tally::default();
     let mut files = read_files(arguments, &mut output, &mut tally);
@@ -128,7 +159,8 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
                 signature: function.types(),
                 origin: unit.origin,
                 us: unit.micros,
-                key: unit.key,
+                note: unit.key.to_string(),
+                kernel: None,
             }));
         }
     }

@@ -20,7 +20,7 @@ use super::error::CodeError;
 use super::handle::{Handles, TrapInfo};
 use super::load;
 use super::loaded::{Got, Loaded};
-use super::program::{Definition, Program};
+use super::program::{Definition, Identity, Program};
 use super::target::Target;
 use crate::key::{Key, KeyBuilder, PartDigest};
 use crate::store::{Draft, Meta, Origin, Record, Store};
@@ -149,27 +149,49 @@ impl Engine {
         for (number, (engine, program)) in engines.iter().zip(&mut programs).enumerate() {
             trampolines.push(add_trampolines(program, engine.target()));
             for (index, definition) in program.functions.iter().enumerate() {
-                keys.push(stream.key(&engine.0.context, &definition.clif));
+                let of_clif =
+                    |stream: &mut Stream| stream.key(&engine.0.context, &definition.clif);
+                keys.push(match &definition.identity {
+                    Identity::Clif => of_clif(&mut stream),
+                    Identity::With { digest, .. } => of_clif(&mut stream).derive(digest.as_bytes()),
+                    Identity::Known(key) => *key,
+                });
                 places.push((number, index));
             }
         }
 
         let mut compilers = Compilers::new(&engines);
         let mut micros = vec![0; keys.len()];
-        let fetched = store.try_get_many_with(&keys, |i| {
+        let mut make = |i: usize| {
             let (number, index) = places[i];
             let (engine, program) = (&engines[number], &programs[number]);
             let start = sync::now();
-            let draft = engine.make(compilers.of(number), program, &program.functions[index]);
+            let draft = engine.make(compilers.of(number), program, &program.functions[index])?;
             micros[i] = start.elapsed().as_micros() as u64;
             made();
-            draft
-        });
+            Ok(draft)
+        };
+        let is_stored = |i: &usize| {
+            let (number, index) = places[*i];
+            programs[number].functions[index].identity.is_stored()
+        };
+        let (stored, unstored): (Vec<_>, Vec<_>) = (0..keys.len()).partition(is_stored);
+        let stored_keys: Vec<_> = stored.iter().map(|i| keys[*i]).collect();
+        let mut all: Vec<_> = (0..keys.len()).map(|_| None).collect();
+        let results = store.try_get_many_with(&stored_keys, |at| make(stored[at]));
+        for (i, result) in stored.into_iter().zip(results) {
+            all[i] = Some(result);
+        }
+        for i in unstored {
+            all[i] = Some(make(i).map(|draft| (Record::unpublished(draft), Origin::Made)));
+        }
+        let fetched = all.into_iter().flatten();
 
-        let fetched = fetched.into_iter().zip(&places).map(|(result, &(number, index))| {
+        let fetched = fetched.zip(&places).map(|(result, &(number, index))| {
             let (record, origin) = result?;
-            if store.config().audit && origin != Origin::Made {
-                let Definition { name, clif } = &programs[number].functions[index];
+            let Definition { name, clif, identity } = &programs[number].functions[index];
+            let compilable = !matches!(identity, Identity::Known(_));
+            if store.config().audit && origin != Origin::Made && compilable {
                 store.count_audited();
                 let compiled = compilers.of(number).compile(name, clif)?;
                 audit::compare(name, record.payload(), &compiled)?;
@@ -207,10 +229,15 @@ impl Engine {
         program: &Program,
         definition: &Definition,
     ) -> Result<Draft, CodeError> {
+        let label = match &definition.identity {
+            Identity::Clif => format!("{}{}", definition.name, definition.clif.signature),
+            Identity::With { label, .. } => label.to_string(),
+            Identity::Known(_) => return Err(CodeError::Gone(definition.name.to_string())),
+        };
         let payload = compiler.compile(&definition.name, &definition.clif)?;
         let options = self.0.options;
         let meta = Meta {
-            label: format!("{}{}", definition.name, definition.clif.signature),
+            label,
             producer: concat!("cachelift ", env!("CARGO_PKG_VERSION")).into(),
             parts: if options.keep_parts { self.parts(&definition.clif) } else { Vec::new() },
             source: options.keep_source.then(|| program.source(definition)),
@@ -246,12 +273,15 @@ impl Engine {
         let mut remade = Vec::new();
         let mut decoded = Vec::with_capacity(fetched.len());
         for (i, fetched) in fetched.iter().enumerate() {
-            let Definition { name, clif } = &program.functions[i];
+            let Definition { name, clif, identity } = &program.functions[i];
             let references = clif.params.user_named_funcs().len();
             let artifact = Artifact::decode(fetched.record.payload(), environment)
                 .ok()
                 .filter(|artifact| artifact.references as usize <= references);
             if artifact.is_none() {
+                if let Identity::Known(_) = identity {
+                    return Err(CodeError::Gone(name.to_string()));
+                }
                 tracing::warn!(key = %fetched.key, "an unusable artifact is compiled again");
                 remade.push((i, compiler.compile(name, clif)?));
             }
@@ -279,6 +309,12 @@ impl Engine {
             micros: fetched.micros,
         });
         Ok(Loaded::new(names, got.collect(), trampolines))
+    }
+}
+
+impl Identity {
+    fn is_stored(&self) -> bool {
+        !matches!(self, Identity::With { stored: false, .. })
     }
 }
 
@@ -342,7 +378,8 @@ fn add_trampolines(program: &mut Program, target: &Target) -> Vec<usize> {
             let signature = &definition.clif.signature;
             *by_signature.entry(signature).or_insert_with(|| {
                 let clif = Box::new(call::trampoline(signature, target.isa()));
-                added.push(Definition { name: call::trampoline_name(signature).into(), clif });
+                let name = call::trampoline_name(signature).into();
+                added.push(Definition { name, clif, identity: Identity::Clif });
                 count + added.len() - 1
             })
         })

@@ -40,6 +40,9 @@ pub enum CodeError {
         /// The panic's message.
         message: String,
     },
+    /// The function was to be had by its key, and the store has no code under it any more.
+    #[error("function {0} is not in the store any more")]
+    Gone(String),
     /// A name was given two meanings in one program.
     #[error("{name} is defined twice")]
     Duplicate {

@@ -58,20 +58,30 @@ impl Loaded {
         Some(&self.functions[self.names.index_of(name)?].function)
     }
 
+    /// How the function of this name was got, if the program defines one.
+    pub fn unit(&self, name: &str) -> Option<Unit> {
+        Some(self.unit_at(self.names.index_of(name)?))
+    }
+
     /// How each function was got, in the order of their definition; then the trampolines.
     pub fn units(&self) -> impl ExactSizeIterator<Item = Unit> {
+        (0..self.functions.len()).map(|index| self.unit_at(index))
+    }
+
+    fn unit_at(&self, index: usize) -> Unit {
         let defined = match self.trampolines.len() {
             0 => self.functions.len(),
             callable => callable,
         };
-        self.functions.iter().enumerate().map(move |(i, got)| Unit {
+        let got = &self.functions[index];
+        Unit {
             name: got.name.to_string(),
             signature: got.function.signature().to_string(),
             key: got.key,
             origin: got.origin,
             micros: got.micros,
-            is_trampoline: i >= defined,
-        })
+            is_trampoline: index >= defined,
+        }
     }
 
     /// The function of this name, and the trampoline to call it by.

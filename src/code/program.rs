@@ -7,15 +7,21 @@
 //!
 //! CLIF refers to other functions by numbers (`u0:3`) or by text (`%halve`). Neither enters a key: text is
 //! replaced by a number when a function is defined, and numbers stand outside of what is hashed.
+//!
+//! A front end that knows more of a function than its CLIF shows says so with a digest
+//! ([`define_as`](Program::define_as)), and one that has noted what an earlier program came to needs no CLIF at all
+//! ([`define_known`](Program::define_known)).
 
 use std::collections::HashMap;
 
 use cranelift_codegen::ir::{
-    ExternalName, Function as Clif, GlobalValueData, UserExternalName, UserExternalNameRef,
+    ExternalName, Function as Clif, GlobalValueData, Signature, UserExternalName,
+    UserExternalNameRef, UserFuncName,
 };
 
 use super::error::CodeError;
 use super::handle::Function;
+use crate::key::Key;
 use crate::sync::Arc;
 
 /// The namespace of external names that were text. No other name may be in it.
@@ -38,6 +44,8 @@ pub struct Program {
 pub(crate) struct Names {
     numbers: HashMap<Arc<str>, u32>,
     /// By the names' numbers.
+    texts: Vec<Arc<str>>,
+    /// By the names' numbers.
     meanings: Vec<Meaning>,
 }
 
@@ -59,6 +67,35 @@ pub(crate) enum Meaning {
 pub(crate) struct Definition {
     pub(crate) name: Arc<str>,
     pub(crate) clif: Box<Clif>,
+    pub(crate) identity: Identity,
+}
+
+/// What the key of a function is made of.
+#[derive(Clone, Debug)]
+pub(crate) enum Identity {
+    /// Its CLIF.
+    Clif,
+    /// Its CLIF, and a digest of what else its front end tells functions apart by.
+    With {
+        digest: Key,
+        /// What the record is called.
+        label: Arc<str>,
+        /// Whether it goes through the store.
+        stored: bool,
+    },
+    /// Nothing here: this is the key, and of the CLIF there is the signature and the table of names.
+    Known(Key),
+}
+
+/// A function as its front end names it, for [`Program::define_as`].
+#[derive(Clone, Debug)]
+pub struct Naming<'a> {
+    /// A digest that enters the key beside the CLIF.
+    pub digest: Key,
+    /// What people see of the record: the function's name in its own language, and its types.
+    pub label: &'a str,
+    /// Whether the code may be kept and found in the store. What is not is compiled in each process.
+    pub stored: bool,
 }
 
 impl Program {
@@ -77,7 +114,76 @@ impl Program {
     ///
     /// Fails if the name has a meaning already, or if the function uses the
     /// [namespace](TEXT_NAMESPACE) that is set aside for text.
-    pub fn define(&mut self, name: &str, mut clif: Clif) -> Result<&mut Self, CodeError> {
+    pub fn define(&mut self, name: &str, clif: Clif) -> Result<&mut Self, CodeError> {
+        self.add(name, clif, Identity::Clif)
+    }
+
+    /// As [`define`](Self::define), for a function that is told apart from others of the same CLIF by a digest: code
+    /// is shared by those alone that agree in both.
+    ///
+    /// Fails as `define` does.
+    pub fn define_as(
+        &mut self,
+        name: &str,
+        clif: Clif,
+        naming: Naming<'_>,
+    ) -> Result<&mut Self, CodeError> {
+        let Naming { digest, label, stored } = naming;
+        self.add(name, clif, Identity::With { digest, label: label.into(), stored })
+    }
+
+    /// Adds a function whose code is in the store under `key`, as [`Unit::key`](super::Unit::key) told it when the code
+    /// was made: no CLIF is built. `references` are the names that it refers to, as [`references`](Self::references) gave
+    /// them then, or others with the same meanings.
+    ///
+    /// Fails as [`define`](Self::define) does. The load fails with [`CodeError::Gone`] where the store has no such
+    /// code; then it is to be defined with its CLIF.
+    pub fn define_known(
+        &mut self,
+        name: &str,
+        key: Key,
+        signature: Signature,
+        references: &[impl AsRef<str>],
+    ) -> Result<&mut Self, CodeError> {
+        let mut clif = Clif::with_name_signature(UserFuncName::default(), signature);
+        for (at, reference) in references.iter().enumerate() {
+            let number = self.names.number(&Arc::from(reference.as_ref()));
+            let mut user = UserExternalName { namespace: TEXT_NAMESPACE, index: number };
+            if references[..at].iter().any(|before| before.as_ref() == reference.as_ref()) {
+                // Two entries of a table may have one meaning, and a table holds no name twice.
+                user.namespace -= 1 + at as u32;
+                self.externals.insert(user.clone(), number);
+            }
+            clif.params.ensure_user_func_name(user);
+        }
+        let name = Arc::from(name);
+        self.names.mean(&name, Meaning::Defined(self.functions.len()))?;
+        self.functions.push(Definition {
+            name,
+            clif: Box::new(clif),
+            identity: Identity::Known(key),
+        });
+        Ok(self)
+    }
+
+    /// The names that the function of this name refers to, in the order of its table: what
+    /// [`define_known`](Self::define_known) wants.
+    pub fn references(&self, name: &str) -> Option<Vec<&str>> {
+        let definition = &self.functions[self.names.index_of(name)?];
+        let table = definition.clif.params.user_named_funcs();
+        let text = |user: &UserExternalName| match user.namespace {
+            TEXT_NAMESPACE => self.names.text(user.index),
+            _ => self.externals.get(user).map_or("", |number| self.names.text(*number)),
+        };
+        Some(table.values().map(text).collect())
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        mut clif: Clif,
+        identity: Identity,
+    ) -> Result<&mut Self, CodeError> {
         if clif.params.user_named_funcs().values().any(|user| user.namespace == TEXT_NAMESPACE) {
             let reason = format!("the namespace u{TEXT_NAMESPACE} is set aside");
             return Err(CodeError::Unsupported { function: name.into(), reason });
@@ -85,7 +191,7 @@ impl Program {
         let name = Arc::from(name);
         self.names.mean(&name, Meaning::Defined(self.functions.len()))?;
         self.replace_text(&mut clif);
-        self.functions.push(Definition { name, clif: Box::new(clif) });
+        self.functions.push(Definition { name, clif: Box::new(clif), identity });
         Ok(self)
     }
 
@@ -219,15 +325,15 @@ impl Names {
         let next = u32::try_from(self.meanings.len()).expect("fewer than 4 billion names");
         let number = *self.numbers.entry(Arc::clone(name)).or_insert(next);
         if number == next {
+            self.texts.push(Arc::clone(name));
             self.meanings.push(Meaning::Nothing);
         }
         number
     }
 
-    /// The name with this number. For messages only: it is searched for.
+    /// The name with this number.
     fn text(&self, number: u32) -> &str {
-        let found = self.numbers.iter().find(|(_, has)| **has == number);
-        found.map_or("", |(name, _)| name)
+        &self.texts[number as usize]
     }
 }
 

@@ -32,7 +32,7 @@ impl Record {
     }
 
     /// A record that will stay with this process.
-    pub(super) fn unpublished(draft: Draft) -> Self {
+    pub(crate) fn unpublished(draft: Draft) -> Self {
         let payload = 0..draft.payload.len();
         Record { bytes: Arc::new(draft.payload), meta: 0..0, payload }
     }

@@ -5,7 +5,6 @@ use std::fmt::{self, Display, Write as _};
 use serde::Serialize;
 
 use crate::cli::output::{BAD, GOOD, HEAD, NOTE, micros, styled};
-use crate::key::Key;
 use crate::store::Origin;
 
 /// How many run lines passed and failed; files that could not be run count as failed. Files and targets that
@@ -39,9 +38,22 @@ pub(super) struct Unit {
     pub(super) origin: Origin,
     /// How long this process took to make it, in microseconds.
     pub(super) us: u64,
-    /// For people: what `inspect` wants.
+    /// For people: what `inspect` wants, or why it was made.
     #[serde(skip)]
-    pub(super) key: Key,
+    pub(super) note: String,
+    /// What is told of kernels alone.
+    #[serde(flatten)]
+    pub(super) kernel: Option<KernelUnit>,
+}
+
+/// What is told of a specialised kernel besides.
+#[derive(Debug, Serialize)]
+pub(super) struct KernelUnit {
+    /// The n-th kernel of its name that the run created.
+    pub(super) ordinal: u32,
+    /// Which question had the answer.
+    pub(super) question: &'static str,
+    pub(super) why: String,
 }
 
 fn origin_name<S: serde::Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S::Error> {
@@ -120,9 +132,9 @@ impl Report {
         if self.units.len() <= FEW {
             let names = || self.units.iter().map(|unit| unit.name.chars().count());
             let width = names().max().unwrap_or_default();
-            for Unit { name, origin, us, key, .. } in &self.units {
+            for Unit { name, origin, us, note, .. } in &self.units {
                 let us = micros(*us).to_string();
-                row(format_args!("{name:width$}  {:6}  {us:>9}  {key}", origin.name()));
+                row(format_args!("{name:width$}  {:6}  {us:>9}  {note}", origin.name()));
             }
         }
         let Counts { made, memory, disk, remote, waited, .. } = self.counts;

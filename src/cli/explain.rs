@@ -1,0 +1,129 @@
+//! `cachelift explain`: which question answers for each kernel of a program, or what stands in the way.
+//!
+//! ```text
+//!   program ──run, its output thrown away, nothing published──► specialisations ──► table or JSON
+//! ```
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::exit::Exit;
+use super::output::{GOOD, NOTE, Output, styled};
+use crate::config::{Config, Mode};
+use crate::kernel::{Error, Session, Used, host};
+use crate::store::{Origin, Store};
+
+/// Say which question answers for each kernel of a program, or why it must be compiled
+///
+/// Runs the program as `cachelift run` does, but what it prints is thrown away and nothing is added to the cache: what is
+/// made here would be made by the next run. For each function and signature one line says which of the three questions
+/// found its code (direct: the files are in a known state; deep: the function and all that it can reach was seen before;
+/// unit: its machine code was there although something it can reach has changed), or what differs from the nearest that
+/// was seen under its name.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cachelift explain main.py
+  cachelift explain main.py minus --format json")]
+pub(super) struct Arguments {
+    /// The program
+    file: PathBuf,
+
+    /// Only functions of this name
+    function: Option<String>,
+
+    /// Arguments of the program
+    #[arg(last = true)]
+    arguments: Vec<String>,
+
+    /// How to say it
+    #[arg(long, value_name = "FORM", default_value = "human")]
+    format: Form,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Human,
+    Json,
+}
+
+/// One specialisation, as JSON has it. Stable: fields may come to be, none goes or changes.
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    ordinal: u32,
+    signature: String,
+    /// The question that found its code; none if it must be compiled.
+    answered: Option<&'static str>,
+    why: String,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> Exit {
+    let config = match config.mode {
+        Mode::Off => config,
+        _ => config.mode(Mode::ReadOnly),
+    };
+    let colours = output.colours();
+    let (used, message) = host::on_deep_stack(|| run_here(arguments, config, colours));
+    let failed = message.is_some();
+    if let Some(message) = message {
+        output.say(message);
+    }
+    let wanted = |used: &Used| match &arguments.function {
+        Some(function) => used.name.rsplit(':').next() == Some(function),
+        None => true,
+    };
+    let lines: Vec<_> = used.into_iter().filter(wanted).map(line).collect();
+    match arguments.format {
+        Form::Json => {
+            let text = serde_json::to_string_pretty(&lines).expect("numbers and text alone");
+            output.data(format_args!("{text}"));
+        }
+        Form::Human => {
+            for line in &lines {
+                let Line { name, ordinal, signature, answered, why } = line;
+                let number = match ordinal {
+                    1 => String::new(),
+                    n => format!("#{n}"),
+                };
+                let answer = match answered {
+                    Some(question) => styled(GOOD, question.to_string()),
+                    None => styled(NOTE, "compile".to_owned()),
+                };
+                output.data(format_args!("{name}{number}{signature}\n    {answer}: {why}"));
+            }
+        }
+    }
+    output.finish(match (failed, lines.is_empty()) {
+        (true, _) => Exit::Failed,
+        (false, true) => Exit::NoMatch,
+        (false, false) => Exit::Ok,
+    })
+}
+
+/// Runs the program; says how its kernels were had, and why it stopped if it did not end well.
+fn run_here(arguments: &Arguments, config: Config, colours: bool) -> (Vec<Used>, Option<String>) {
+    let mut session = match Session::new(Store::open(config)) {
+        Ok(session) => session,
+        Err(error) => return (Vec::new(), Some(error.render(colours))),
+    };
+    session.search(super::module_path());
+    session.print_to(Box::new(io::sink()));
+    let own = arguments.file.display().to_string();
+    session.set_arguments(std::iter::once(own).chain(arguments.arguments.iter().cloned()));
+    let message = match session.run(&arguments.file) {
+        Ok(()) | Err(Error::Exit(0)) => None,
+        Err(error) => Some(error.render(colours)),
+    };
+    (session.used(), message)
+}
+
+fn line(used: Used) -> Line {
+    let answered = (used.origin != Origin::Made).then(|| used.question.name());
+    let Used { name, ordinal, signature, why, .. } = used;
+    Line { name, ordinal, signature, answered, why }
+}

@@ -1,0 +1,23 @@
+//! What compiled kernels call, and what they share with the host.
+//!
+//! ```text
+//!   memory    counted blocks: arrays, structrefs
+//!   context   of one call: how much stack there is, the error, what is to be printed
+//!   helpers   by name: every external routine that kernels may refer to
+//!   math      what has no instruction
+//!   parallel  a loop's chunks on threads
+//!   c         calls that come from C
+//! ```
+//!
+//! Helpers never unwind, and never trust a number: what they are handed may be any.
+
+pub mod c;
+pub mod context;
+mod helpers;
+pub(crate) mod math;
+pub mod memory;
+pub(crate) mod parallel;
+mod stack;
+
+pub use context::Host;
+pub use helpers::address;

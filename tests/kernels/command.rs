@@ -1,0 +1,166 @@
+//! The command over kernel files: arguments, stdin, calls, `explain`, `warm`.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::support::{Run, Work};
+
+const SHAPES: &str = "\
+import sys
+from numba import njit
+
+SCALE = 2
+
+
+@njit
+def area(a, b):
+    return a * b * SCALE
+
+
+if __name__ == '__main__':
+    print(area(int(sys.argv[1]), 3))
+";
+
+/// `cachelift` with these arguments, in the work's folder.
+fn command(work: &Work, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let base = work.command(&[], &[]);
+    let mut command = Command::new(base.get_program());
+    command.args(arguments).current_dir(&work.folder).stdin(Stdio::null());
+    for (name, value) in base.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn arguments_come_after_the_file() {
+    let work = Work::new("arguments");
+    work.write("main.py", SHAPES);
+    let (code, stdout, stderr) = command(&work, &["run", "main.py", "7"]);
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), "42\n", ""));
+}
+
+#[test]
+fn a_call_is_printed_as_python_shows_it() {
+    let work = Work::new("call");
+    work.write("main.py", &SHAPES.replace("if __name__ == '__main__':", "if False:"));
+    for (call, expected) in [("area(3, 2.5)", "15.0\n"), ("area(3, 2)", "12\n"), ("SCALE", "2\n")] {
+        let (code, stdout, stderr) = command(&work, &["run", "main.py", "--call", call]);
+        assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), expected, ""), "{call}");
+    }
+    let (code, _, stderr) = command(&work, &["run", "main.py", "--call", "volume(1)"]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("volume"), "{stderr}");
+}
+
+#[test]
+fn a_program_comes_from_stdin() {
+    let work = Work::new("stdin");
+    for _ in 0..2 {
+        let base = work.command(&[], &[]);
+        let mut command = Command::new(base.get_program());
+        for (name, value) in base.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.args(["run", "-", "5", "--summary", "json"]).current_dir(&work.folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(SHAPES.as_bytes()).unwrap();
+        let run = Run::of(child);
+        assert_eq!(run.stdout, "30\n", "{}", run.stderr);
+        assert_eq!(run.units[0].name, "<stdin>:area");
+    }
+}
+
+/// Kinds of files are not mixed.
+#[test]
+fn mixed_kinds_are_a_usage_error() {
+    let work = Work::new("mixed");
+    work.write("main.py", SHAPES);
+    work.write("add.clif", "");
+    for files in [["main.py", "add.clif"], ["add.clif", "main.py"]] {
+        let (code, _, stderr) = command(&work, &["run", files[0], files[1]]);
+        assert_eq!(code, Some(2), "{stderr}");
+    }
+}
+
+/// An error says where it is and what to write, and is one of the program's.
+#[test]
+fn errors_have_places_and_hints() {
+    let work = Work::new("errors");
+    work.write("main.py", "from numba import njit\n\n\n@njit\ndef f(x):\n    return x.foo\n\n\nf(1)\n");
+    let (code, stdout, stderr) = command(&work, &["run", "main.py"]);
+    assert_eq!((code, stdout.as_str()), (Some(1), ""));
+    assert!(stderr.contains("main.py:6:"), "{stderr}");
+    assert!(stderr.contains("foo"), "{stderr}");
+    work.write("main.py", "print(1)\nraise ValueError('no')\n");
+    let (code, stdout, stderr) = command(&work, &["run", "main.py"]);
+    assert_eq!((code, stdout.as_str()), (Some(1), "1\n"));
+    assert!(stderr.ends_with("ValueError: no\n"), "{stderr}");
+}
+
+/// `explain` says which question answers, or what differs; and makes nothing that is kept.
+///
+/// Mutants: the nearest story taken to be the last; a value's text left out.
+#[test]
+fn explain_names_what_differs() {
+    let work = Work::new("explain");
+    work.write("main.py", &SHAPES.replace("int(sys.argv[1])", "7"));
+    let explain = || {
+        let (code, stdout, stderr) = command(&work, &["explain", "main.py", "--format", "json"]);
+        assert_eq!(code, Some(0), "{stderr}");
+        let lines: Value = serde_json::from_str(&stdout).unwrap();
+        let line = &lines.as_array().unwrap()[0];
+        assert_eq!(line["name"], "main.py:area");
+        assert_eq!(line["signature"], "(int64, int64) -> int64");
+        (line["answered"].clone(), line["why"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(explain(), (Value::Null, "seen for the first time".into()));
+    assert_eq!(explain().0, Value::Null, "explain publishes nothing");
+    work.run();
+    assert_eq!(explain().0, "direct");
+    work.write("main.py", &format!("# a note\n{}", SHAPES.replace("int(sys.argv[1])", "7")));
+    assert_eq!(explain().0, "deep");
+    work.write("main.py", &SHAPES.replace("int(sys.argv[1])", "7").replace("SCALE = 2", "SCALE = 5"));
+    assert_eq!(explain(), (Value::Null, "global SCALE: 2 -> 5".into()));
+    work.write("main.py", &SHAPES.replace("int(sys.argv[1])", "7").replace("a * b", "a + b"));
+    assert_eq!(explain(), (Value::Null, "main.py:9 was edited".into()));
+    work.write("main.py", &SHAPES.replace("int(sys.argv[1])", "7").replace("@njit", "@njit(fastmath=True)"));
+    assert_eq!(explain(), (Value::Null, "option fastmath: absent -> True".into()));
+    let (code, stdout, _) = command(&work, &["explain", "main.py", "area"]);
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains("main.py:area(int64, int64) -> int64"), "{stdout}");
+    assert_eq!(command(&work, &["explain", "main.py", "nothing"]).0, Some(4));
+}
+
+/// `warm` compiles signatures ahead, from arguments and from a file; a run then finds them.
+#[test]
+fn warm_compiles_ahead() {
+    let work = Work::new("warm");
+    work.write("main.py", SHAPES);
+    work.write("signatures.txt", "# of the program\narea(int64, int64)\n\narea(float64, int64)  # two\n");
+    let arguments = ["warm", "main.py", "--sig", "area(int64, float64)", "--signatures", "signatures.txt"];
+    let (code, stdout, stderr) = command(&work, &arguments);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert_eq!(stdout, "3 signatures ready, 3 kernels compiled\n");
+    let (_, stdout, _) = command(&work, &arguments);
+    assert_eq!(stdout, "3 signatures ready, 0 kernels compiled\n");
+    let run = Run::of(work.command(&["7"], &[]).spawn().unwrap());
+    assert_eq!(run.stdout, "42\n");
+    assert!(run.made().is_empty(), "{:?}", run.units);
+    for wrong in ["area", "nothing(int64)", "area(int65)"] {
+        let (code, _, stderr) = command(&work, &["warm", "main.py", "--sig", wrong]);
+        assert_eq!(code, Some(1), "{wrong}: {stderr}");
+    }
+    assert_eq!(command(&work, &["warm", "main.py"]).0, Some(2));
+}
