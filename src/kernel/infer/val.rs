@@ -36,7 +36,7 @@ pub(super) enum Val {
     Kernel(Arc<KernelDef>),
     /// A function that cachelift provides, by its qualified name.
     Builtin(Arc<str>),
-    /// A function of a ufunc: `reduce` and its like are methods.
+    /// A function or lambda of the kernel.
     Local(Arc<Closure>),
     /// A method with the object it belongs to.
     Method(Box<Val>, Name),
@@ -50,6 +50,8 @@ pub(super) enum Val {
     Enumerate(Box<Val>, Expr),
     /// `zip(...)`.
     Zip(Vec<Val>),
+    /// `np.ndindex(...)` by its lengths; with the array whose elements come along, `np.ndenumerate(...)`.
+    Indices(Vec<Expr>, Option<Box<Val>>),
     /// `start:stop:step`, each of type int64 where given.
     Slice(Box<[Option<Expr>; 3]>),
     /// `...`.
@@ -169,6 +171,7 @@ impl Val {
             Self::Range(_, int) => Ty::Range(*int).to_string(),
             Self::Enumerate(..) => "enumerate".into(),
             Self::Zip(_) => "zip".into(),
+            Self::Indices(..) => "indices".into(),
             Self::List(_) => "list".into(),
             Self::Slice(parts) => Ty::Slice { step: parts[2].is_some() }.to_string(),
             Self::Ellipsis => "ellipsis".into(),
