@@ -275,7 +275,8 @@ pub fn ir_type(ty: &Ty) -> ir::Type {
         Ty::Array(array) => ir::Type::Array(ir::ArrayType {
             element: ir_element(&array.dtype),
             ndim: u32::from(array.ndim),
-            layout: ir_layout(array.layout),
+            // What has one axis and is dense is dense in both ways.
+            layout: if array.ndim < 2 && array.layout == Layout::F { ir::Layout::C } else { ir_layout(array.layout) },
         }),
         Ty::Record(_) => match ir_element(ty) {
             ir::Element::Record(record) => ir::Type::Record(record),
