@@ -259,6 +259,7 @@ fn program(
             let user = UserExternalName { namespace, index: number as u32 };
             program.declare(user, text)?;
         }
+        let parts: String = lowered.functions[2..].iter().map(Clif::to_string).collect();
         for (at, clif) in lowered.functions.iter().enumerate() {
             let mut clif: Clif = clif.clone();
             renumber(&mut clif, |index| UserExternalName { namespace, index });
@@ -274,6 +275,8 @@ fn program(
                 args.join(", "),
                 typed.returns
             );
+            // A unit is made anew when a part of it is.
+            let digest = if at == 0 { digest.derive(parts.as_bytes()) } else { digest };
             let naming = Naming { digest, label: &label, stored: options.cache };
             program.define_as(&format!("k{place}.{at}"), clif, naming)?;
         }

@@ -515,7 +515,7 @@ impl Program {
         let wrong = || Error::NoFunction(format!("{signature:?} is no signature: write f(int64)"));
         let (name, types) = signature.trim().split_once('(').ok_or_else(wrong)?;
         let def = self.kernel(name.trim())?;
-        let text = format!("from numba.types import *\nsignature = void({types}\n");
+        let text = format!("from numba import {TYPE_NAMES}\nsignature = void({types}\n");
         let source = Arc::new(Source::new("<signature>", None, text));
         let (module, outcome) = self.host.run_module(&source, "<signature>".into());
         outcome.map_err(|stop| self.stopped(stop))?;
@@ -571,6 +571,10 @@ impl Program {
         }
     }
 }
+
+/// What signatures are written in.
+const TYPE_NAMES: &str = "types, void, boolean, int8, int16, int32, int64, intp, uint8, uint16, uint32, uint64, uintp, \
+                          float32, float64, complex128";
 
 /// A host for a program in `root`.
 fn new_host(dispatcher: &Arc<Dispatcher>, root: PathBuf, folders: &[PathBuf]) -> Host {
