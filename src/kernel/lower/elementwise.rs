@@ -696,12 +696,10 @@ impl<'a> Gen<'a, '_> {
             sources.iter().all(|source| source.scalar.size() == size && is_vector(source.scalar))
                 && !sources.is_empty()
                 && tree.exprs().all(|expr| can_be_vector(expr, size))
-                && tree.inputs.iter().all(|(input, _)| {
-                    input.ty.as_array().is_some()
-                        || input
-                            .ty
-                            .scalar()
-                            .is_some_and(|scalar| scalar.size() == size && is_vector(scalar))
+                && tree.inputs.iter().all(|input| {
+                    let ty = &input.expr.ty;
+                    let fits = |scalar: Scalar| scalar.size() == size && is_vector(scalar);
+                    ty.as_array().is_some() || ty.scalar().is_some_and(fits)
                 });
         fits.then_some(lanes)
     }
