@@ -191,6 +191,7 @@ impl<'w> Walker<'w> {
         walker.body(&function.body)?;
         if walker.state.is_some() {
             walker.returned.push(Ty::None);
+            walker.emit(StmtKind::Return(None));
         }
         if walker.returned.is_empty() && walker.unknowns == 0 {
             // It raises on every path.
