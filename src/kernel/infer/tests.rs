@@ -256,6 +256,24 @@ fn a_variable_takes_the_type_that_unifies_its_paths() {
     assert_eq!(typed(text, "int64"), "float64");
 }
 
+/// A path that leaves a loop early must not run the conversions of the path that runs out of rounds.
+///
+/// Mutant: let `break` go right behind the loop.
+#[test]
+fn conversions_after_the_last_round_are_not_reached_by_a_break() {
+    let text = "def f(n, x):\n    for i in range(n):\n        x = x + 0.5\n        if i >= 0:\n            break\n        x = 1\n    return x\n";
+    let mut plain = Plain::new(text);
+    let def = plain.kernel("f").expect("f");
+    let made = specialise(&def, &[Ty::I64, Ty::Float32], &mut plain).expect("it is typed");
+    let outer = made.function.body.iter().find_map(|stmt| match &stmt.kind {
+        ir::StmtKind::Block(label, body) => Some((*label, body)),
+        _ => None,
+    });
+    let (exit, body) = outer.expect("a block around the loop");
+    assert!(matches!(body[0].kind, ir::StmtKind::Assign(..) | ir::StmtKind::For(_)));
+    assert!(format!("{body:?}").contains(&format!("Leave({exit:?})")));
+}
+
 #[test]
 fn returns_of_none_make_the_result_optional() {
     let text = "def f(a):\n    if a == 0:\n        return None\n    return a / 2\n";

@@ -1018,7 +1018,8 @@ impl<'w> Walker<'w> {
             );
         };
         let label = self.label();
-        let exit = if orelse.is_empty() { label } else { self.label() };
+        // What follows the last round must not run after a break.
+        let exit = if orelse.is_empty() && !breaks_out(body) { label } else { self.label() };
         let reductions = if parallel { self.reductions(target, body)? } else { Vec::new() };
         let (counter, start, stop, step) = match &iter {
             Val::Range(parts, int) => {
@@ -1495,6 +1496,17 @@ pub(super) fn has_lanes(ty: &Ty) -> bool {
         Ty::Function(_) | Ty::Class(_) | Ty::DType(_) | Ty::Omitted(_) | Ty::Literal(_) => false,
         _ => true,
     }
+}
+
+/// Whether statements of a loop's body break out of it.
+fn breaks_out(stmts: &[syntax::Stmt]) -> bool {
+    use syntax::StmtKind as K;
+    stmts.iter().any(|stmt| match &stmt.kind {
+        K::Break => true,
+        K::If { body, orelse, .. } => breaks_out(body) || breaks_out(orelse),
+        K::For { orelse, .. } | K::While { orelse, .. } => breaks_out(orelse),
+        _ => false,
+    })
 }
 
 /// The names that statements bind.
