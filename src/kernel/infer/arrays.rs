@@ -76,6 +76,67 @@ impl Walker<'_> {
         Ok(Elementwise { inputs, params, value: Box::new(value(elements)) })
     }
 
+    /// One node of an array expression, as Numba compiles it: the whole expression is one scalar function of an element
+    /// of each array. What its nodes compute has the types of scalar operators, so that `(a + a) * 2` of int8 does
+    /// not wrap in between; only the result gets the element type that the ufunc `name` has for arrays.
+    ///
+    /// `value` gives the type and the value of the node for the types and values of its operands.
+    pub(super) fn array_expression(
+        &mut self,
+        name: &str,
+        vals: Vec<Val>,
+        span: Span,
+        value: impl FnOnce(&[Ty], Vec<Expr>) -> Option<(Ty, Expr)>,
+    ) -> Res<Val> {
+        let types = self.element_types(&vals, span)?;
+        let Some(rule) = rules::ufunc(name, &types, None) else { return self.no_loop(name, &types, span) };
+        let mut ndim = 0;
+        let mut layouts = (false, false);
+        let mut inputs = Vec::new();
+        let mut params = Vec::new();
+        let mut raw_types = Vec::new();
+        let mut elements = Vec::new();
+        for (val, ty) in vals.into_iter().zip(types) {
+            if let Val::Run { ty: Ty::Array(array), .. } = &val {
+                ndim = ndim.max(array.ndim);
+                layouts.0 |= array.layout == Layout::C;
+                layouts.1 |= array.layout == Layout::F;
+            }
+            let (_, expr) = self.materialise(val)?;
+            // A node below is taken in as it is before its result is narrowed.
+            let below = match &expr.kind {
+                ExprKind::Map(tree) => tree.params.first().and_then(|param| self.nodes.get(param)).cloned(),
+                _ => None,
+            };
+            match (below, expr) {
+                (Some((ty, value)), Expr { kind: ExprKind::Map(tree), .. }) => {
+                    inputs.extend(tree.inputs);
+                    params.extend(tree.params);
+                    raw_types.push(ty);
+                    elements.push(value);
+                }
+                (_, expr) => {
+                    let param = self.temporary(&ty);
+                    inputs.push(expr);
+                    params.push(param);
+                    elements.push(self.ir.get(param));
+                    raw_types.push(ty);
+                }
+            }
+        }
+        let Some((raw_ty, raw)) = value(&raw_types, elements) else { return self.no_loop(name, &raw_types, span) };
+        if raw_ty == Ty::Complex128 && rule.result != Ty::Complex128 {
+            return self.no_loop(name, &raw_types, span);
+        }
+        if let Some(first) = params.first() {
+            self.nodes.insert(*first, (raw_ty, raw.clone()));
+        }
+        let layout = if layouts.1 && !layouts.0 { Layout::F } else { Layout::C };
+        let ty = Ty::array(rule.result.clone(), ndim, layout);
+        let tree = Elementwise { inputs, params, value: Box::new(raw.cast(ir_type(&rule.result))) };
+        Ok(Val::run(ty.clone(), Expr::new(ExprKind::Map(tree), ir_type(&ty))))
+    }
+
     /// NumPy's ufunc `name` of scalars and arrays.
     pub(super) fn ufunc(&mut self, name: &str, vals: Vec<Val>, span: Span) -> Res<Val> {
         let inputs = rules::ufunc_inputs(name).unwrap_or(vals.len());
@@ -90,17 +151,11 @@ impl Walker<'_> {
         let Some(rule) = rules::ufunc(name, &types, None) else { return self.no_loop(name, &types, span) };
         if vals.iter().any(is_array) {
             let exponent = vals.get(1).and_then(Val::known_int);
-            let mut made = None;
-            let result = self.elementwise(vals, &rule.result.clone(), |elements| {
-                let value = scalar_ufunc(name, elements, exponent, &rule);
-                let fallback = Expr::new(ExprKind::Const(ir::Const::Unset), ir_type(&rule.result));
-                made = Some(value.is_some());
-                value.unwrap_or(fallback)
-            })?;
-            if made != Some(true) {
-                return self.no_loop(name, &types, span);
-            }
-            return Ok(result);
+            return self.array_expression(name, vals, span, |types, elements| {
+                let rule = rules::ufunc(name, types, None)?;
+                let value = scalar_ufunc(name, elements, exponent, &rule)?;
+                Some((rule.result, value))
+            });
         }
         if matches!(name, "gcd" | "lcm") {
             let mut args = Vec::new();
@@ -1484,7 +1539,7 @@ fn scalar_ufunc(name: &str, elements: Vec<Expr>, exponent: Option<i64>, rule: &R
             "fmod" if scalar.is_int() => both(Op::Mod(zero), a, b),
             "fmod" => both(Op::Fmod(zero), a, b),
             "power" | "float_power" => match exponent {
-                Some(2) => both(Op::Mul, a.clone(), a),
+                Some(2) if !complex => Some(Expr::new(ExprKind::PowConst(zero, Box::new(a), 2), result)),
                 Some(exponent) if scalar.is_int() && exponent.unsigned_abs() <= 0x10000 => {
                     Some(Expr::new(ExprKind::PowConst(zero, Box::new(a), exponent), result))
                 }
@@ -1533,7 +1588,8 @@ fn scalar_ufunc(name: &str, elements: Vec<Expr>, exponent: Option<i64>, rule: &R
         "sign" => Expr::unary(Un::Sign, x),
         "conjugate" if *ty == Ty::Complex128 => Expr::unary(Un::Conj, x),
         "conjugate" => x,
-        "square" => Expr::binary(Op::Mul, x.clone(), x),
+        "square" if *ty == Ty::Complex128 => Expr::binary(Op::Mul, x.clone(), x),
+        "square" => Expr::new(ExprKind::PowConst(zero, Box::new(x), 2), result),
         "reciprocal" if exact => {
             let one = Expr::int(1).cast(x.ty.clone());
             let zero_value = Expr::int(0).cast(x.ty.clone());

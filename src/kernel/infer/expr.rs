@@ -400,8 +400,13 @@ impl Walker<'_> {
         let val = self.unwrap(val);
         if let Val::Run { ty: Ty::Array(_), .. } = &val
             && let Some(name) = rules::ufunc_of_unary(op)
+            && self.elementwise_operand(&val)
         {
-            return self.ufunc(name, vec![val], span);
+            return self.array_expression(name, vec![val], span, |types, mut elements| {
+                let rule = rules::unary(op, &types[0])?;
+                let value = scalar_unary(op, &types[0], elements.pop()?, &rule);
+                Some((rule.result, value))
+            });
         }
         if op == UnaryOp::Minus
             && let Some(Literal::Int(value)) = val.known()
@@ -412,15 +417,8 @@ impl Walker<'_> {
         if let Val::Run { ty, expr, .. } = &val
             && let Some(rule) = rules::unary(op, ty)
         {
-            // Integers are changed in their own width and widened then; bools are widened first.
-            let target = ir_type(&rule.result);
-            let operand = if *ty == Ty::Bool { expr.clone().cast(target.clone()) } else { expr.clone() };
-            let expr = match op {
-                UnaryOp::Minus => Expr::unary(ir::UnaryOp::Neg, operand),
-                UnaryOp::Invert => Expr::unary(ir::UnaryOp::Invert, operand),
-                UnaryOp::Plus | UnaryOp::Not => operand,
-            };
-            return Ok(Val::run(rule.result, expr.cast(target)));
+            let value = scalar_unary(op, ty, expr.clone(), &rule);
+            return Ok(Val::run(rule.result, value));
         }
         self.refuse_at(span, format!("there is no `{}` of {}", op.symbol(), val.describe()), "use numbers or arrays of them")
     }
@@ -435,7 +433,13 @@ impl Walker<'_> {
                 && self.elementwise_operand(&a)
                 && self.elementwise_operand(&b)
             {
-                return self.ufunc(name, vec![a, b], span);
+                let exponent = b.known_int();
+                return self.array_expression(name, vec![a, b], span, |types, elements| {
+                    let rule = rules::binary(op, &types[0], &types[1])?;
+                    let [x, y] = <[Expr; 2]>::try_from(elements).ok()?;
+                    let value = scalar_binary(op, x, y, exponent, &rule, OnZero::Ufunc);
+                    Some((rule.result, value))
+                });
             }
         }
         if let (Val::Run { ty: a_ty, expr: x, .. }, Val::Run { ty: b_ty, expr: y, .. }) = (&a, &b)
@@ -523,7 +527,12 @@ impl Walker<'_> {
             && self.elementwise_operand(&a)
             && self.elementwise_operand(&b)
         {
-            return self.ufunc(name, vec![a, b], span);
+            return self.array_expression(name, vec![a, b], span, |types, elements| {
+                let rule = rules::compare(op, &types[0], &types[1])?;
+                let [x, y] = <[Expr; 2]>::try_from(elements).ok()?;
+                let ir = ir_type(&rule.operands[0]);
+                Some((Ty::Bool, Expr::binary(compare_op(op), x.cast(ir.clone()), y.cast(ir))))
+            });
         }
         if let (Some(x), Some(y)) = (a.known(), b.known())
             && let Some(known) = compare_literals(op, x, y)
@@ -733,6 +742,18 @@ pub(super) fn is_array(val: &Val) -> bool {
 pub(super) fn if_else(condition: Expr, a: Expr, b: Expr) -> Expr {
     let ty = a.ty.clone();
     Expr::new(ExprKind::IfElse(Box::new(condition), Box::new(a), Box::new(b)), ty)
+}
+
+/// `op x` of a number by a rule. Integers are changed in their own width and widened then; bools are widened first.
+fn scalar_unary(op: UnaryOp, ty: &Ty, x: Expr, rule: &Rule) -> Expr {
+    let target = ir_type(&rule.result);
+    let operand = if *ty == Ty::Bool { x.cast(target.clone()) } else { x };
+    let value = match op {
+        UnaryOp::Minus => Expr::unary(ir::UnaryOp::Neg, operand),
+        UnaryOp::Invert => Expr::unary(ir::UnaryOp::Invert, operand),
+        UnaryOp::Plus | UnaryOp::Not => operand,
+    };
+    value.cast(target)
 }
 
 fn binary_name(op: BinaryOp) -> &'static str {

@@ -109,6 +109,9 @@ pub(super) struct Walker<'w> {
     patches: Vec<Vec<Stmt>>,
     loops: Vec<Loop>,
     returned: Vec<Ty>,
+    /// The nodes of array expressions by the first parameter of their trees: type and value before they are narrowed to
+    /// the element type of the result.
+    pub nodes: HashMap<LocalId, (Ty, Expr)>,
     /// How often a statement waited for a type that is not known yet.
     unknowns: usize,
     /// How many inlined functions are open.
@@ -166,6 +169,7 @@ impl<'w> Walker<'w> {
             patches: Vec::new(),
             loops: Vec::new(),
             returned: Vec::new(),
+            nodes: HashMap::new(),
             unknowns: 0,
             open: 0,
             depth: 0,
@@ -925,7 +929,7 @@ impl<'w> Walker<'w> {
         let exit = if orelse.is_empty() { label } else { self.label() };
         let span = self.span;
         let assigned = assigned(body);
-        let (_, (stmts, exits)) = self.fixed(&assigned, |walker| {
+        let (head, (stmts, mut exits)) = self.fixed(&assigned, |walker| {
             let mut back = Vec::new();
             let mut done = Vec::new();
             walker.loops.push(Loop { exit, next: label, breaks: Vec::new(), nexts: Vec::new(), parallel: false });
@@ -961,6 +965,9 @@ impl<'w> Walker<'w> {
             Ok((back, (stmts, (done, breaks))))
         })?;
         self.span = span;
+        for (_, state) in exits.0.iter_mut().chain(&mut exits.1) {
+            set_by_earlier_rounds(state, &head);
+        }
         self.finish_loop(StmtKind::Loop(label, stmts), exit, label, exits, orelse)
     }
 
@@ -1031,7 +1038,7 @@ impl<'w> Walker<'w> {
         };
         let mut assigned = assigned(body);
         targets_of(target, &mut assigned);
-        let (done, (stmts, breaks)) = self.fixed(&assigned, |walker| {
+        let (done, (stmts, mut breaks)) = self.fixed(&assigned, |walker| {
             let mut back = Vec::new();
             walker.loops.push(Loop { exit, next: label, breaks: Vec::new(), nexts: Vec::new(), parallel });
             let result = walker.apart(|walker| {
@@ -1053,6 +1060,9 @@ impl<'w> Walker<'w> {
             Ok((back, (stmts, breaks)))
         })?;
         self.span = span;
+        for (_, state) in &mut breaks {
+            set_by_earlier_rounds(state, &done);
+        }
         let rounds = ir::For { label, local: counter, start, stop, step, body: stmts };
         let kind = if parallel {
             let mut list = Vec::new();
@@ -1495,6 +1505,18 @@ pub(super) fn has_lanes(ty: &Ty) -> bool {
         Ty::Tuple(items) | Ty::StarArgs(items) => items.iter().all(has_lanes),
         Ty::Function(_) | Ty::Class(_) | Ty::DType(_) | Ty::Omitted(_) | Ty::Literal(_) => false,
         _ => true,
+    }
+}
+
+/// What a path out of a loop did not set may have been set in a round before.
+fn set_by_earlier_rounds(state: &mut State, head: &State) {
+    if state.len() < head.len() {
+        state.resize(head.len(), Slot::Unset);
+    }
+    for (slot, before) in state.iter_mut().zip(head) {
+        if matches!(slot, Slot::Unset) {
+            *slot = before.clone();
+        }
     }
 }
 
