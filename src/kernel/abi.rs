@@ -432,7 +432,8 @@ pub fn new_struct(ty: &Type, fields: &[Data]) -> Result<Memory, KernelError> {
     }
     let counted = counted_lanes(&kinds);
     let memory = counted.and_then(|counted| Memory::lanes(kinds.len(), counted));
-    let memory = memory.ok_or_else(|| KernelError::new("MemoryError", "no memory for a structref"))?;
+    let memory =
+        memory.ok_or_else(|| KernelError::new("MemoryError", "no memory for a structref"))?;
     for (at, (lane, kind)) in packed.lanes.iter().zip(&kinds).enumerate() {
         if *kind == Lane::Owner {
             // SAFETY: the lane is an owner, borrowed from a field's value; the structref gets a reference of its own.

@@ -23,10 +23,18 @@ use crate::kernel::ir::{
 
 /// A tree with the maps inside of it written out.
 struct Tree<'a> {
-    inputs: Vec<(&'a Expr, LocalId)>,
+    inputs: Vec<Input<'a>>,
     /// What nested maps compute of one element, in order.
     lets: Vec<(LocalId, &'a Expr)>,
     value: &'a Expr,
+}
+
+/// An input of a tree, or of a map inside of it.
+struct Input<'a> {
+    expr: &'a Expr,
+    param: LocalId,
+    /// Whether it is of a map inside of the tree: that map's values are of the time before the tree's first is used.
+    is_inner: bool,
 }
 
 /// An array that is read or written element by element.
@@ -40,6 +48,8 @@ struct Source {
     layout: Layout,
     /// Whether it was made for this tree alone, so that it overlaps with nothing.
     is_fresh: bool,
+    /// Whether it is read by a map inside of the tree.
+    is_inner: bool,
     /// Which input it is, for messages.
     number: usize,
 }
@@ -47,20 +57,22 @@ struct Source {
 impl<'a> Tree<'a> {
     fn of(tree: &'a Elementwise) -> Self {
         let mut flat = Tree { inputs: Vec::new(), lets: Vec::new(), value: &tree.value };
-        flat.add(tree);
+        flat.add(tree, false);
         flat
     }
 
-    fn add(&mut self, tree: &'a Elementwise) {
+    fn add(&mut self, tree: &'a Elementwise, is_inner: bool) {
         let arrays = tree.inputs.iter().filter(|input| input.ty.as_array().is_some()).count();
-        for (input, &param) in tree.inputs.iter().zip(&tree.params) {
-            match &input.kind {
+        // A call between the inner tree and the loop might change what the inner one reads.
+        let calls = tree.inputs.iter().any(calls);
+        for (expr, &param) in tree.inputs.iter().zip(&tree.params) {
+            match &expr.kind {
                 // An inner tree that is repeated along an axis would be computed anew: fine if it is cheap.
-                ExprKind::Map(inner) if arrays == 1 || !is_costly(&inner.value) => {
-                    self.add(inner);
+                ExprKind::Map(inner) if !calls && (arrays == 1 || !is_costly(&inner.value)) => {
+                    self.add(inner, true);
                     self.lets.push((param, &inner.value));
                 }
-                _ => self.inputs.push((input, param)),
+                _ => self.inputs.push(Input { expr, param, is_inner }),
             }
         }
     }
@@ -68,6 +80,14 @@ impl<'a> Tree<'a> {
     fn exprs(&self) -> impl Iterator<Item = &'a Expr> + '_ {
         self.lets.iter().map(|(_, expr)| *expr).chain(std::iter::once(self.value))
     }
+}
+
+/// Whether evaluating an expression may change arrays.
+fn calls(expr: &Expr) -> bool {
+    let mut found =
+        matches!(expr.kind, ExprKind::Call(..) | ExprKind::CallValue(..) | ExprKind::Block(..));
+    expr_children(expr, &mut |child| found = found || calls(child));
+    found
 }
 
 /// Whether an expression calls something, or has statements.
@@ -108,6 +128,7 @@ impl<'a> Gen<'a, '_> {
             strides,
             layout: ty.layout,
             is_fresh: true,
+            is_inner: false,
             number: 0,
         };
         self.fill(&tree, &sources, &out, None);
@@ -132,6 +153,7 @@ impl<'a> Gen<'a, '_> {
             }
             let overlaps = self.overlaps(source, &out);
             match set.overlap {
+                _ if source.is_inner => self.copy_if(overlaps, source),
                 Overlap::Copy => self.copy_if(overlaps, source),
                 Overlap::InOrder => {
                     in_order = Some(match in_order {
@@ -305,18 +327,20 @@ impl<'a> Gen<'a, '_> {
     /// Evaluates a tree's inputs: arrays become sources, scalars constants of the loop.
     fn sources(&mut self, tree: &Tree<'a>) -> Vec<Source> {
         let mut sources = Vec::new();
-        for (at, (input, param)) in tree.inputs.iter().enumerate() {
-            let later = tree.inputs[at + 1..].iter().map(|(input, _)| *input);
-            let lanes = self.operand(input, later);
-            match &input.ty {
+        for (at, input) in tree.inputs.iter().enumerate() {
+            let later = tree.inputs[at + 1..].iter().map(|input| input.expr);
+            let lanes = self.operand(input.expr, later);
+            match &input.expr.ty {
                 Type::Array(ty) => {
                     let is_fresh = matches!(
-                        input.kind,
+                        input.expr.kind,
                         ExprKind::Map(_) | ExprKind::NewArray(..) | ExprKind::ArrayOf(..)
                     );
-                    sources.push(self.source(&lanes, ty, *param, at, is_fresh));
+                    let mut source = self.source(&lanes, ty, input.param, at, is_fresh);
+                    source.is_inner = input.is_inner;
+                    sources.push(source);
                 }
-                _ => self.set_vars(*param, &lanes),
+                _ => self.set_vars(input.param, &lanes),
             }
         }
         sources
@@ -339,6 +363,7 @@ impl<'a> Gen<'a, '_> {
             strides: self.strides(ty, lanes),
             layout: ty.layout,
             is_fresh,
+            is_inner: false,
             number,
         }
     }
@@ -671,9 +696,10 @@ impl<'a> Gen<'a, '_> {
             sources.iter().all(|source| source.scalar.size() == size && is_vector(source.scalar))
                 && !sources.is_empty()
                 && tree.exprs().all(|expr| can_be_vector(expr, size))
-                && tree.inputs.iter().all(|(input, _)| {
-                    input.ty.as_array().is_some()
+                && tree.inputs.iter().all(|input| {
+                    input.expr.ty.as_array().is_some()
                         || input
+                            .expr
                             .ty
                             .scalar()
                             .is_some_and(|scalar| scalar.size() == size && is_vector(scalar))

@@ -1175,6 +1175,15 @@ fn overlapping_assignments_are_numbas() {
         f.body = vec![StmtKind::SetView(SetView { target, value, overlap }).into()];
         all.push(f);
     }
+    let (mut f, p) = function("copied", &[("a", i64s(1))], Type::None);
+    let a = f.get(p[0]);
+    let (target, before) = (slice(&a, Some(1), None), slice(&a, None, Some(-1)));
+    let copy = map(&mut f, vec![before], |e| e[0].clone());
+    let value = map(&mut f, vec![target.clone(), map_expr(copy)], |e| {
+        bin(BinaryOp::Sub, e[0].clone(), e[1].clone())
+    });
+    f.body = vec![StmtKind::SetView(SetView { target, value, overlap: Overlap::InOrder }).into()];
+    all.push(f);
     let (mut f, p) = function("fill", &[("a", i64s(2)), ("b", i64s(1))], Type::None);
     let (target, b) = (f.get(p[0]), f.get(p[1]));
     let value = map(&mut f, vec![b], |e| e[0].clone());
@@ -1184,6 +1193,10 @@ fn overlapping_assignments_are_numbas() {
     let array = ints(&[1, 2, 3, 4, 5, 6]);
     assert_eq!(kernels.call("copy", &[array.clone()]), "None");
     assert_eq!(spell(&array), "[6][1 1 2 3 4 5]");
+    // a[1:] -= a[:-1].copy()
+    let array = ints(&[4, 6, 8, 10]);
+    assert_eq!(kernels.call("copied", &[array.clone()]), "None");
+    assert_eq!(spell(&array), "[4][4 2 2 2]");
     let array = ints(&[1, 2, 3, 4, 5, 6]);
     assert_eq!(kernels.call("order", &[array.clone()]), "None");
     assert_eq!(spell(&array), "[6][1 3 6 10 15 21]");
