@@ -437,7 +437,7 @@ impl Walker<'_> {
                 return self.array_expression(name, vec![a, b], span, |types, elements| {
                     let rule = rules::binary(op, &types[0], &types[1])?;
                     let [x, y] = <[Expr; 2]>::try_from(elements).ok()?;
-                    let value = scalar_binary(op, x, y, exponent, &rule, OnZero::Ufunc);
+                    let value = scalar_binary(op, x, y, exponent, &rule, OnZero::Value);
                     Some((rule.result, value))
                 });
             }
