@@ -68,7 +68,9 @@ impl Plain {
 
     fn returns(&mut self, args: &[Ty]) -> Result<String, String> {
         let def = self.kernels.last().cloned().expect("a kernel");
-        specialise(&def, args, self).map(|made| made.returns.to_string()).map_err(|refused| refused.message)
+        specialise(&def, args, self)
+            .map(|made| made.returns.to_string())
+            .map_err(|refused| refused.message)
     }
 }
 
@@ -90,7 +92,9 @@ impl World for Plain {
             "uint64" => Some(Value::Type(Ty::U64)),
             "float32" => Some(Value::Type(Ty::Float32)),
             "LIMIT" => Some(Value::Int(10)),
-            _ => self.kernel(name).map(Value::Kernel).or_else(|| crate::kernel::host::builtin(name)),
+            _ => {
+                self.kernel(name).map(Value::Kernel).or_else(|| crate::kernel::host::builtin(name))
+            }
         })
     }
 
@@ -98,7 +102,12 @@ impl World for Plain {
         Ok(crate::kernel::host::static_attribute(of, name))
     }
 
-    fn overload(&mut self, _: &Value, _: &[Ty], _: &[(Arc<str>, Ty)]) -> Result<Option<Arc<KernelDef>>, Diagnostic> {
+    fn overload(
+        &mut self,
+        _: &Value,
+        _: &[Ty],
+        _: &[(Arc<str>, Ty)],
+    ) -> Result<Option<Arc<KernelDef>>, Diagnostic> {
         Ok(None)
     }
 
@@ -245,7 +254,8 @@ fn typed(text: &str, args: &str) -> String {
 fn a_variable_takes_the_type_that_unifies_its_paths() {
     let text = "def f(n):\n    x = 0\n    for i in range(n):\n        x = x + 0.5\n    return x\n";
     assert_eq!(typed(text, "int64"), "float64");
-    let text = "def f(n):\n    if n > 1:\n        x = 1\n    else:\n        x = 2.5\n    return x\n";
+    let text =
+        "def f(n):\n    if n > 1:\n        x = 1\n    else:\n        x = 2.5\n    return x\n";
     assert_eq!(typed(text, "int64"), "float64");
     // Redefined, not unified.
     let text = "def f(n):\n    x = 1.5\n    y = x\n    x = n\n    return x\n";
@@ -312,7 +322,8 @@ fn callees_are_listed_once_in_the_order_of_their_first_use() {
             format!("{}({}) -> {}", callee.def.name(), args.join(", "), callee.returns)
         })
         .collect();
-    let expected = ["h(int64, omitted(default=2)) -> int64", "g(int64) -> int64", "g(float64) -> float64"];
+    let expected =
+        ["h(int64, omitted(default=2)) -> int64", "g(int64) -> int64", "g(float64) -> float64"];
     assert_eq!(shown, expected);
     assert_eq!(made.function.callees.len(), 3);
 }
@@ -423,7 +434,8 @@ fn what_kernels_cannot_do_is_refused_with_a_word_on_it() {
         ("a[0] = 1j", "cannot become"),
         ("return np.random.rand()", ""),
     ] {
-        let source = Arc::new(Source::new("test.py", None, format!("def f(a):\n    {statement}\n")));
+        let source =
+            Arc::new(Source::new("test.py", None, format!("def f(a):\n    {statement}\n")));
         let Ok(_) = parse_module(&source) else { continue };
         let made = typed(&format!("def f(a):\n    {statement}\n"), "float64[:]");
         assert!(made.starts_with("refused") && made.contains(word), "{statement}: {made}");
@@ -432,7 +444,8 @@ fn what_kernels_cannot_do_is_refused_with_a_word_on_it() {
 
 #[test]
 fn captured_arrays_are_read_only() {
-    let readonly = Ty::Array(Arc::new(ArrayTy { dtype: Ty::I64, ndim: 1, layout: Layout::C, readonly: true }));
+    let readonly =
+        Ty::Array(Arc::new(ArrayTy { dtype: Ty::I64, ndim: 1, layout: Layout::C, readonly: true }));
     let mut plain = Plain::new("def f(a):\n    a[0] = 1\n");
     assert!(plain.returns(std::slice::from_ref(&readonly)).is_err());
     let mut plain = Plain::new("def f(a):\n    return a[0]\n");
