@@ -284,6 +284,24 @@ fn conversions_after_the_last_round_are_not_reached_by_a_break() {
     assert!(format!("{body:?}").contains(&format!("Leave({exit:?})")));
 }
 
+/// Numba compiles an array expression to one scalar function: `(a + a) * b` of int8 is computed in int64.
+///
+/// Mutant: give each operator the element type of its own array.
+#[test]
+fn array_expressions_are_narrowed_once() {
+    let mut plain = Plain::new("def f(a, b):\n    return (a + a) * b\n");
+    let def = plain.kernel("f").expect("f");
+    let args = [ty("int8[:]"), Ty::I8];
+    let made = specialise(&def, &args, &mut plain).expect("it is typed");
+    assert_eq!(made.returns, ty("int8[:]"));
+    let shown = format!("{:?}", made.function.body);
+    assert_eq!(shown.matches("Map(").count(), 1, "{shown}");
+    assert!(
+        !shown.contains("Binary(Add, Expr { kind: Local(LocalId(2)), ty: Scalar(I8) }"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn returns_of_none_make_the_result_optional() {
     let text = "def f(a):\n    if a == 0:\n        return None\n    return a / 2\n";
