@@ -142,8 +142,10 @@ macro_rules! programs {
 }
 
 programs! {
+    any_value
     arrays_print
     classes
+    columns
     containers
     fstrings
     more
