@@ -672,7 +672,7 @@ impl Host {
 
     fn print(&mut self, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
         let mut named = Args::new("print", Vec::new(), keywords);
-        let mut text = |value: Option<Value>, default: &str| match value {
+        let text = |value: Option<Value>, default: &str| match value {
             None | Some(Value::None) => Ok(Arc::<str>::from(default)),
             Some(Value::Str(text)) => Ok(text),
             Some(other) => raise(

@@ -357,8 +357,7 @@ fn defined(text: &str) -> Vec<Arc<KernelDef>> {
             panic!("{diagnostic}");
         }
         assert!(result.is_ok());
-        let defined = kernels.defined.lock().unwrap().clone();
-        defined
+        kernels.defined.lock().unwrap().clone()
     })
 }
 

@@ -943,7 +943,7 @@ fn single(host: &mut Host, name: &str, a: &Array, places: i128) -> Run<Array> {
             }), else same(a)?)
         }
         (_, other) => integers!(other, T => map(a, |v: T| {
-            #[allow(unused_comparisons, reason = "unsigned types have no negative values")]
+            #[allow(unused_comparisons, clippy::absurd_extreme_comparisons, reason = "unsigned types have no negative values")]
             let negative = v < 0;
             match name {
                 "absolute" if negative => v.wrapping_neg(),
