@@ -84,6 +84,18 @@ pub(super) const NAMES: &[&str] = &[
     "builtins.vars",
     "builtins.zip",
     "builtins.exit",
+    // Known only to be refused.
+    "builtins.__import__",
+    "builtins.breakpoint",
+    "builtins.bytearray",
+    "builtins.compile",
+    "builtins.dir",
+    "builtins.eval",
+    "builtins.exec",
+    "builtins.help",
+    "builtins.input",
+    "builtins.memoryview",
+    "builtins.open",
 ];
 
 impl Host {
