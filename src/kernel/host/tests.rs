@@ -147,6 +147,7 @@ programs! {
     classes
     columns
     containers
+    edges
     fstrings
     more
     numbers
