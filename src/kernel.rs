@@ -10,6 +10,7 @@ mod dispatch;
 pub mod dtype;
 pub mod exception;
 pub mod format;
+mod handle;
 pub mod host;
 pub mod infer;
 pub mod ir;

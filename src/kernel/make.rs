@@ -403,15 +403,14 @@ fn unit_of(loaded: &Loaded, place: usize, at: usize) -> code::Unit {
     loaded.unit(&name).expect("what was defined was loaded")
 }
 
-/// The loaded functions of the unit at this place of a program, and where its code came from: if any of it was made here,
-/// it was made.
+/// The loaded functions of the unit at this place of a program, and where the code of the unit itself came from. Its entry
+/// may have been made by another process, which shares the work function by function.
 pub(crate) fn loaded_functions(
     loaded: &Loaded,
     place: usize,
     count: usize,
 ) -> (Vec<code::Function>, Origin) {
-    let units = (0..count).map(|at| unit_of(loaded, place, at));
-    let origin = units.map(|unit| unit.origin).max().unwrap_or(Origin::Memory);
+    let origin = unit_of(loaded, place, 0).origin;
     let function = |at| loaded.function(&format!("k{place}.{at}")).expect("it was loaded").clone();
     ((0..count).map(function).collect(), origin)
 }

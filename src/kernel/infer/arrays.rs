@@ -1064,6 +1064,17 @@ impl Walker<'_> {
                 },
                 _ => None,
             },
+            "ndindex" => Some(Val::Indices(self.lengths(args.to_vec(), span)?, None)),
+            "ndenumerate" => match first {
+                Some(Val::Run { ty: Ty::Array(array), expr, .. }) => {
+                    let expr = self.bind_expr(expr);
+                    let lengths = (0..u32::from(array.ndim))
+                        .map(|axis| Expr::new(ExprKind::Length(Box::new(expr.clone()), axis), ir::Type::I64))
+                        .collect();
+                    Some(Val::Indices(lengths, Some(Box::new(Val::run(Ty::Array(array), expr)))))
+                }
+                _ => None,
+            },
             "dtype" => args.first().and_then(dtype_of).map(Val::DType),
             "iinfo" | "finfo" => args.first().and_then(dtype_of).map(Val::DType),
             "ndim" => match first {
@@ -1469,6 +1480,8 @@ fn scalar_ufunc(name: &str, elements: Vec<Expr>, exponent: Option<i64>, rule: &R
             "divide" => both(Op::TrueDiv(zero), a, b),
             "floor_divide" => both(Op::FloorDiv(zero), a, b),
             "remainder" => both(Op::Mod(zero), a, b),
+            // Of integers Numba's is the remainder with the divisor's sign.
+            "fmod" if scalar.is_int() => both(Op::Mod(zero), a, b),
             "fmod" => both(Op::Fmod(zero), a, b),
             "power" | "float_power" => match exponent {
                 Some(2) => both(Op::Mul, a.clone(), a),

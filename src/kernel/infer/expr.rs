@@ -543,16 +543,7 @@ impl Walker<'_> {
         }
         let is_tuple = |val: &Val| matches!(val, Val::Tuple(_) | Val::Run { ty: Ty::Tuple(_), .. });
         if is_tuple(&a) && is_tuple(&b) {
-            let (a_ty, x) = self.materialise(a)?;
-            let (b_ty, y) = self.materialise(b)?;
-            if let Some(Ty::Tuple(items)) = rules::unify(&a_ty, &b_ty) {
-                let ir = ir_type(&Ty::Tuple(items));
-                return Ok(Val::run(Ty::Bool, Expr::binary(ir_op, x.cast(ir.clone()), y.cast(ir))));
-            }
-            if matches!(op, C::Eq | C::Ne) {
-                return Ok(Val::literal(&Literal::Bool(negated)));
-            }
-            return self.refuse_at(span, format!("{a_ty} and {b_ty} have no order"), "compare their items");
+            return self.compare_tuples(op, a, b, span);
         }
         let name = match op {
             C::Eq => "_operator.eq",
@@ -563,6 +554,44 @@ impl Walker<'_> {
             _ => "_operator.ge",
         };
         self.operator_overload(name, op.symbol(), vec![a, b], span)
+    }
+
+    /// Tuples are ordered by the first items that differ, else by their lengths.
+    fn compare_tuples(&mut self, op: CompareOp, a: Val, b: Val, span: Span) -> Res<Val> {
+        let (a, b) = (self.bind(a), self.bind(b));
+        let (a, b) = (self.items(a).unwrap_or_default(), self.items(b).unwrap_or_default());
+        let lengths = a.len().cmp(&b.len());
+        let common = a.len().min(b.len());
+        let by_length = match op {
+            CompareOp::Eq => lengths.is_eq(),
+            CompareOp::Ne => lengths.is_ne(),
+            CompareOp::Lt => lengths.is_lt(),
+            CompareOp::Le => lengths.is_le(),
+            CompareOp::Gt => lengths.is_gt(),
+            _ => lengths.is_ge(),
+        };
+        let by_length = Expr::bool(by_length);
+        if matches!(op, CompareOp::Eq | CompareOp::Ne) && lengths.is_ne() {
+            return Ok(Val::run(Ty::Bool, by_length));
+        }
+        let mut pairs = (Vec::new(), Vec::new());
+        for (x, y) in a.into_iter().zip(b).take(common) {
+            pairs.0.push(x);
+            pairs.1.push(y);
+        }
+        let (a_ty, x) = self.materialise(Val::Tuple(pairs.0))?;
+        let (b_ty, y) = self.materialise(Val::Tuple(pairs.1))?;
+        let Some(met @ Ty::Tuple(_)) = rules::unify(&a_ty, &b_ty) else {
+            return self.refuse_at(span, format!("{a_ty} and {b_ty} cannot be compared"), "compare their items");
+        };
+        let ir = ir_type(&met);
+        let (x, y) = (x.cast(ir.clone()), y.cast(ir));
+        if lengths.is_eq() {
+            return Ok(Val::run(Ty::Bool, Expr::binary(compare_op(op), x, y)));
+        }
+        let (x, y) = (self.bind_expr(x), self.bind_expr(y));
+        let same = Expr::binary(Op::Eq, x.clone(), y.clone());
+        Ok(Val::run(Ty::Bool, if_else(same, by_length, Expr::binary(compare_op(op), x, y))))
     }
 
     fn contains(&mut self, container: Val, item: Val, span: Span) -> Res<Val> {

@@ -36,7 +36,7 @@ pub(super) enum Val {
     Kernel(Arc<KernelDef>),
     /// A function that cachelift provides, by its qualified name.
     Builtin(Arc<str>),
-    /// A function of a ufunc: `reduce` and its like are methods.
+    /// A function or lambda of the kernel.
     Local(Arc<Closure>),
     /// A method with the object it belongs to.
     Method(Box<Val>, Name),
@@ -50,6 +50,8 @@ pub(super) enum Val {
     Enumerate(Box<Val>, Expr),
     /// `zip(...)`.
     Zip(Vec<Val>),
+    /// `np.ndindex(...)` by its lengths; with the array whose elements come along, `np.ndenumerate(...)`.
+    Indices(Vec<Expr>, Option<Box<Val>>),
     /// `start:stop:step`, each of type int64 where given.
     Slice(Box<[Option<Expr>; 3]>),
     /// `...`.
@@ -169,6 +171,7 @@ impl Val {
             Self::Range(_, int) => Ty::Range(*int).to_string(),
             Self::Enumerate(..) => "enumerate".into(),
             Self::Zip(_) => "zip".into(),
+            Self::Indices(..) => "indices".into(),
             Self::List(_) => "list".into(),
             Self::Slice(parts) => Ty::Slice { step: parts[2].is_some() }.to_string(),
             Self::Ellipsis => "ellipsis".into(),
@@ -272,7 +275,8 @@ pub fn ir_type(ty: &Ty) -> ir::Type {
         Ty::Array(array) => ir::Type::Array(ir::ArrayType {
             element: ir_element(&array.dtype),
             ndim: u32::from(array.ndim),
-            layout: ir_layout(array.layout),
+            // What has one axis and is dense is dense in both ways.
+            layout: if array.ndim < 2 && array.layout == Layout::F { ir::Layout::C } else { ir_layout(array.layout) },
         }),
         Ty::Record(_) => match ir_element(ty) {
             ir::Element::Record(record) => ir::Type::Record(record),

@@ -300,6 +300,10 @@ impl<'w> Walker<'w> {
                 Val::Enumerate(Box::new(items), self.keep_expr(start, copy))
             }
             Val::Zip(items) => Val::Zip(items.into_iter().map(|item| self.keep(item, copy)).collect()),
+            Val::Indices(lengths, array) => {
+                let lengths = lengths.into_iter().map(|length| self.keep_expr(length, copy)).collect();
+                Val::Indices(lengths, array.map(|array| Box::new(self.keep(*array, copy))))
+            }
             other => other,
         }
     }
@@ -1252,6 +1256,10 @@ impl<'w> Walker<'w> {
                 items.iter().all(|ty| *ty == items[0]).then(|| Expr::int(items.len() as i64))
             }
             Val::Enumerate(items, _) => self.iter_length(items),
+            Val::Indices(lengths, _) => {
+                let product = |a: Expr, b: &Expr| Expr::binary(ir::BinaryOp::Mul, a, b.clone());
+                Some(lengths.iter().fold(Expr::int(1), product))
+            }
             Val::Zip(items) => {
                 let mut least: Option<Expr> = None;
                 for item in items {
@@ -1285,6 +1293,31 @@ impl<'w> Walker<'w> {
                 let ty = items.first().cloned().unwrap_or(Ty::None);
                 let kind = ExprKind::ItemAt(Box::new(expr.clone()), Box::new(index.clone()), ir::Access::InRange);
                 Val::run(ty.clone(), Expr::new(kind, ir_type(&ty)))
+            }
+            Val::Indices(lengths, array) => {
+                let mut indices = Vec::new();
+                let mut rest = index.clone();
+                let zero = ir::OnZero::Value;
+                for (axis, length) in lengths.iter().enumerate().rev() {
+                    let at = if axis == 0 {
+                        rest.clone()
+                    } else {
+                        Expr::binary(ir::BinaryOp::Mod(zero), rest.clone(), length.clone())
+                    };
+                    rest = Expr::binary(ir::BinaryOp::FloorDiv(zero), rest, length.clone());
+                    indices.push(at);
+                }
+                indices.reverse();
+                let tuple = Val::Tuple(indices.iter().cloned().map(|at| Val::run(Ty::I64, at)).collect());
+                match array.as_deref() {
+                    Some(Val::Run { ty: Ty::Array(ty), expr, .. }) => {
+                        let element = ir::Element1 { array: expr.clone(), indices, access: ir::Access::InRange };
+                        let kind = ExprKind::Element(Box::new(element));
+                        let element = Val::run(ty.dtype.clone(), Expr::new(kind, ir_type(&ty.dtype)));
+                        Val::Tuple(vec![tuple, element])
+                    }
+                    _ => tuple,
+                }
             }
             Val::Enumerate(items, start) => {
                 let count = Expr::binary(ir::BinaryOp::Add, start.clone(), index.clone());

@@ -696,9 +696,10 @@ impl<'a> Gen<'a, '_> {
             sources.iter().all(|source| source.scalar.size() == size && is_vector(source.scalar))
                 && !sources.is_empty()
                 && tree.exprs().all(|expr| can_be_vector(expr, size))
-                && tree.inputs.iter().all(|(input, _)| {
-                    input.ty.as_array().is_some()
+                && tree.inputs.iter().all(|input| {
+                    input.expr.ty.as_array().is_some()
                         || input
+                            .expr
                             .ty
                             .scalar()
                             .is_some_and(|scalar| scalar.size() == size && is_vector(scalar))
