@@ -555,3 +555,21 @@ fn run_disk(text: &str) -> (String, String, usize) {
         (String::from_utf8(out).unwrap(), end, host.resolver.data().len())
     })
 }
+
+#[test]
+fn a_shallow_stack_ends_in_an_error_too() {
+    // Mutant: look at the depth alone.
+    let text = "def f(n):\n    return [f(n + 1)][0]\ntry:\n    f(0)\nexcept RecursionError as e:\n    print(e)\n";
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
+        let resolver = Resolver::new(Box::new(Tree(&[])), "/p".into(), []);
+        let mut host = Host::new(resolver, Arc::new(Interpreted::default()));
+        let out = Captured::default();
+        host.stdout = Box::new(out.clone());
+        let source = Arc::new(Source::new("main.py", None, text));
+        let (_, result) = host.run_module(&source, "__main__".into());
+        assert!(result.is_ok());
+        let out = out.0.lock().unwrap().clone();
+        String::from_utf8(out).unwrap()
+    });
+    assert_eq!(thread.unwrap().join().unwrap(), "maximum recursion depth exceeded\n");
+}
