@@ -559,7 +559,10 @@ impl Host {
             "hash" => {
                 let [value] = a.exactly()?;
                 match (self.key(&value)?, &value) {
-                    (Key::Int(v), Value::Int(_) | Value::Bool(_)) => Ok(Value::Int(int_hash(v))),
+                    (
+                        Key::Int(v),
+                        Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::Scalar(_),
+                    ) => Ok(Value::Int(int_hash(v))),
                     _ => refuse(
                         "`hash` of this is not supported",
                         "Python's hashes differ from run to run",

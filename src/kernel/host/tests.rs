@@ -152,6 +152,7 @@ programs! {
     more
     numbers
     numpy_host
+    numpy_more
     scalars_print
     types_host
 }
