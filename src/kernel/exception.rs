@@ -71,6 +71,13 @@ kinds! {
     UnicodeError < ValueError,
     Warning < Exception,
     RuntimeWarning < Warning,
+    UserWarning < Warning,
+    DeprecationWarning < Warning,
+    FutureWarning < Warning,
+    EOFError < Exception,
+    TimeoutError < OSError,
+    FileExistsError < OSError,
+    IsADirectoryError < OSError,
 }
 
 impl ExceptionKind {

@@ -47,6 +47,9 @@ use super::{
 /// How deep calls of host code may nest, as in Python.
 const MAX_DEPTH: usize = 1000;
 
+/// What the deepest call of host code leaves of the stack for what it calls.
+const HEADROOM: usize = 256 << 10;
+
 /// The stack that [`on_deep_stack`] gives host code. Pages that are not touched cost nothing.
 const STACK: usize = 1 << 29;
 
@@ -264,6 +267,13 @@ pub fn on_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
+}
+
+/// Whether too little of this thread's stack is left to go on: on a stack that is not deep, Python's limit comes too
+/// late.
+fn out_of_stack() -> bool {
+    let here = 0u8;
+    std::ptr::from_ref(&here).addr() < super::runtime::stack::limit() + HEADROOM
 }
 
 /// The traceback's line for a frame that an exception leaves.

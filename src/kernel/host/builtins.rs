@@ -84,6 +84,18 @@ pub(super) const NAMES: &[&str] = &[
     "builtins.vars",
     "builtins.zip",
     "builtins.exit",
+    // Known only to be refused.
+    "builtins.__import__",
+    "builtins.breakpoint",
+    "builtins.bytearray",
+    "builtins.compile",
+    "builtins.dir",
+    "builtins.eval",
+    "builtins.exec",
+    "builtins.help",
+    "builtins.input",
+    "builtins.memoryview",
+    "builtins.open",
 ];
 
 impl Host {
@@ -547,7 +559,10 @@ impl Host {
             "hash" => {
                 let [value] = a.exactly()?;
                 match (self.key(&value)?, &value) {
-                    (Key::Int(v), Value::Int(_) | Value::Bool(_)) => Ok(Value::Int(int_hash(v))),
+                    (
+                        Key::Int(v),
+                        Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::Scalar(_),
+                    ) => Ok(Value::Int(int_hash(v))),
                     _ => refuse(
                         "`hash` of this is not supported",
                         "Python's hashes differ from run to run",
@@ -672,7 +687,7 @@ impl Host {
 
     fn print(&mut self, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
         let mut named = Args::new("print", Vec::new(), keywords);
-        let mut text = |value: Option<Value>, default: &str| match value {
+        let text = |value: Option<Value>, default: &str| match value {
             None | Some(Value::None) => Ok(Arc::<str>::from(default)),
             Some(Value::Str(text)) => Ok(text),
             Some(other) => raise(

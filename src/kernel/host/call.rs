@@ -7,7 +7,7 @@ use super::{
     error::{raise, refuse},
     exec::Flow,
     frame::Frame,
-    traceback_frame,
+    out_of_stack, traceback_frame,
 };
 use crate::kernel::{
     diagnostic::Diagnostic,
@@ -90,7 +90,7 @@ impl Host {
         keywords: Keywords,
     ) -> Run<Value> {
         let syntax = &function.syntax;
-        if self.depth >= MAX_DEPTH {
+        if self.depth >= MAX_DEPTH || out_of_stack() {
             return raise(E::RecursionError, "maximum recursion depth exceeded");
         }
         let mut frame = Frame::inner(

@@ -299,7 +299,7 @@ pub(super) fn call_dict(host: &mut Host, dict: &Arc<Dict>, name: &str, args: Arg
 }
 
 pub(super) fn call_set(host: &mut Host, set: &Arc<Set>, name: &str, args: Args) -> Run<Value> {
-    let mut table_of = |host: &mut Host, items: &Value| -> Run<Value> {
+    let table_of = |host: &mut Host, items: &Value| -> Run<Value> {
         let mut table = Table::default();
         for item in host.collect_unordered(items)? {
             table.insert(host.key(&item)?, item, Value::None);

@@ -7,6 +7,7 @@ use super::{
     error::raise,
     frame::Frame,
     iterate::{Generator, Iter},
+    out_of_stack,
 };
 use crate::kernel::{
     diagnostic::Diagnostic,
@@ -26,6 +27,9 @@ impl Host {
     }
 
     pub(super) fn eval(&mut self, frame: &mut Frame, expr: &Expr) -> Run<Value> {
+        if out_of_stack() {
+            return raise(E::RecursionError, "maximum recursion depth exceeded");
+        }
         Ok(match &expr.kind {
             ExprKind::Name(name) => self.load(frame, name)?,
             ExprKind::None => Value::None,

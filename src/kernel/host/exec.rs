@@ -25,7 +25,13 @@ pub(super) enum Flow {
 impl Host {
     pub(super) fn exec_body(&mut self, frame: &mut Frame, body: &[Stmt]) -> Run<Flow> {
         for stmt in body {
-            match self.exec(frame, stmt)? {
+            let flow = self.exec(frame, stmt).map_err(|stop| match stop {
+                Stop::Refused(diagnostic) => {
+                    Stop::from(diagnostic.or_at(&frame.source, frame.span))
+                }
+                other => other,
+            });
+            match flow? {
                 Flow::Next => {}
                 other => return Ok(other),
             }

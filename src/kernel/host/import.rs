@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use super::{
     Host,
-    error::{Raise, raise},
+    error::{Raise, raise, refuse},
     exec::Flow,
     frame::Frame,
     modules, traceback_frame,
@@ -186,6 +186,8 @@ impl Host {
         }
         let within: Option<Vec<PathBuf>> = match &parent {
             None => None,
+            // What is provided has no files.
+            Some(parent) if modules::is_provided(&parent.name) => Some(Vec::new()),
             Some(parent) => match self.folders.get(&parent.name) {
                 Some(folders) => Some(folders.clone()),
                 None => {
@@ -210,6 +212,15 @@ impl Host {
                 return Ok(Some(module));
             }
             (Some(found), _) => found,
+            (None, None)
+                if modules::is_missing(name)
+                    || parent.as_ref().is_some_and(|parent| modules::is_provided(&parent.name)) =>
+            {
+                return refuse(
+                    format!("module `{name}` is not supported"),
+                    modules::hint(name.split('.').next().unwrap_or(name)),
+                );
+            }
             (None, None) => return Ok(None),
         };
         let (source, folders, package) = match found {

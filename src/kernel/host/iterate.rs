@@ -60,7 +60,10 @@ impl Host {
     pub(super) fn iterate(&mut self, value: &Value) -> Run<Arc<Shared<Iter>>> {
         let iter = match value {
             Value::Iterator(iter) => return Ok(iter.clone()),
-            Value::Tuple(items) => Iter::Items(items.to_vec().into_iter()),
+            Value::Tuple(items) => {
+                let items: Vec<Value> = items.iter().cloned().collect();
+                Iter::Items(items.into_iter())
+            }
             Value::List(list) => Iter::List(list.clone(), 0),
             Value::View(view) => {
                 let items = view.items();

@@ -33,6 +33,73 @@ const PROVIDED: &[&str] = &[
     "typing",
 ];
 
+/// Modules that Python or its users have and cachelift has not.
+const MISSING: &[&str] = &[
+    "abc",
+    "argparse",
+    "array",
+    "ast",
+    "asyncio",
+    "atexit",
+    "bisect",
+    "cmath",
+    "collections",
+    "concurrent",
+    "contextlib",
+    "copy",
+    "csv",
+    "ctypes",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "enum",
+    "fractions",
+    "gc",
+    "glob",
+    "hashlib",
+    "heapq",
+    "importlib",
+    "inspect",
+    "io",
+    "itertools",
+    "json",
+    "logging",
+    "matplotlib",
+    "multiprocessing",
+    "operator",
+    "pandas",
+    "pathlib",
+    "pickle",
+    "platform",
+    "queue",
+    "random",
+    "re",
+    "scipy",
+    "shutil",
+    "signal",
+    "socket",
+    "statistics",
+    "string",
+    "struct",
+    "subprocess",
+    "tempfile",
+    "textwrap",
+    "threading",
+    "time",
+    "timeit",
+    "traceback",
+    "types",
+    "unittest",
+    "uuid",
+    "warnings",
+    "weakref",
+];
+
+/// Whether a name is of a module that Python has and cachelift has not.
+pub(super) fn is_missing(name: &str) -> bool {
+    MISSING.contains(&name)
+}
+
 /// Whether a dotted name is of a module that cachelift provides.
 pub(super) fn is_provided(name: &str) -> bool {
     PROVIDED.contains(&name)
@@ -162,6 +229,9 @@ pub(super) fn call(
     args: Vec<Value>,
     keywords: Keywords,
 ) -> Run<Value> {
+    if matches!(builtin.0, "os.getcwd" | "os.getpid" | "os.path.exists" | "os.path.abspath") {
+        host.impure = true;
+    }
     let a = Args::new(builtin.name(), args, keywords);
     match builtin.0 {
         "sys.exit" => exit(host, a.all()?.into_iter().next()),

@@ -482,13 +482,23 @@ impl Host {
         if a.len() != b.len() {
             return Ok(false);
         }
+        // Lists may hold themselves.
+        if self.depth >= super::MAX_DEPTH {
+            return raise(E::RecursionError, "maximum recursion depth exceeded in comparison");
+        }
+        self.depth += 1;
+        let mut equal = Ok(true);
         for (x, y) in a.iter().zip(b) {
             // Items that are the same object count as equal, as Python compares them.
-            if !same_object(x, y) && !self.equal(x, y)? {
-                return Ok(false);
+            if !same_object(x, y) {
+                equal = self.equal(x, y);
+            }
+            if !matches!(equal, Ok(true)) {
+                break;
             }
         }
-        Ok(true)
+        self.depth -= 1;
+        equal
     }
 
     /// `item in container`.

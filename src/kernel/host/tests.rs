@@ -142,13 +142,17 @@ macro_rules! programs {
 }
 
 programs! {
+    any_value
     arrays_print
     classes
+    columns
     containers
+    edges
     fstrings
     more
     numbers
     numpy_host
+    numpy_more
     scalars_print
     types_host
 }
@@ -322,6 +326,10 @@ fn what_is_not_supported_is_refused_with_place_and_hint() {
         ),
         ("import numpy as np\nprint(np.array(['a']))\n", 2, "strings"),
         ("from numba import njit\n@njit(3)\ndef f(x):\n    return x\n", 2, "signature"),
+        ("x = 1\nimport time\n", 2, "`time`"),
+        ("from numba.core.errors import TypingError\n", 1, "numba.core.errors"),
+        ("import numpy.linalg\n", 1, "numpy.linalg"),
+        ("f = open('x')\n", 1, "open"),
         ("class C(dict):\n    pass\n", 1, "based on"),
         ("from math import *\n", 1, "import *"),
         ("x = [1 for i in {3, 4}]\n", 1, "set"),
@@ -355,8 +363,7 @@ fn defined(text: &str) -> Vec<Arc<KernelDef>> {
             panic!("{diagnostic}");
         }
         assert!(result.is_ok());
-        let defined = kernels.defined.lock().unwrap().clone();
-        defined
+        kernels.defined.lock().unwrap().clone()
     })
 }
 
@@ -486,9 +493,84 @@ fn looking_beside_the_files_is_noted() {
         ("import sys\nprint(sys.argv)\n", true),
         ("import os\nos.getenv('X')\n", true),
         ("import os\nos.environ.get('X')\n", true),
+        ("import os\nos.path.exists('X')\n", true),
         ("import sys, os\nprint(sys.maxsize, os.path.join('a', 'b'))\n", false),
     ] {
         let (_, _, noted) = run_files(&[], text, |host| host.impure);
         assert_eq!(noted, impure, "{text}");
     }
+}
+
+#[test]
+fn arrays_go_to_files_and_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    let path = path.to_str().unwrap();
+    let text = format!(
+        "
+import numpy as np
+r = np.zeros(2, dtype=[('x', np.float32), ('n', np.int64)])
+r['n'] = 7
+for a in [np.arange(6).reshape(2, 3), np.arange(6.0).reshape(2, 3).T, np.array(1.5), np.zeros((0, 2)), r, np.array([True, False])]:
+    np.save('{path}', a)
+    b = np.load('{path}.npy')
+    print(a.dtype == b.dtype, a.shape == b.shape, a.strides == b.strides, (a == b).all() if a is not r else b)
+try:
+    np.load('{path}.nope')
+except FileNotFoundError as e:
+    print('no file')
+"
+    );
+    let (out, end, seen) = run_disk(&text);
+    assert_eq!(end, "");
+    let same = "True True True True\n";
+    assert_eq!(
+        out,
+        [
+            same.repeat(4),
+            "True True True [(0., 7) (0., 7)]\n".into(),
+            same.into(),
+            "no file\n".into()
+        ]
+        .concat()
+    );
+    assert_eq!(seen, 1, "a file that was read several times is kept once");
+}
+
+/// Runs a program over the real file system; tells how many files beside modules it read.
+fn run_disk(text: &str) -> (String, String, usize) {
+    on_deep_stack(|| {
+        let resolver = Resolver::new(Box::new(crate::kernel::resolve::Disk), "/nowhere".into(), []);
+        let mut host = Host::new(resolver, Arc::new(Interpreted::default()));
+        let out = Captured::default();
+        host.stdout = Box::new(out.clone());
+        let source = Arc::new(Source::new("main.py", None, text));
+        let (_, result) = host.run_module(&source, "__main__".into());
+        let end = match result {
+            Ok(()) => String::new(),
+            Err(Stop::Raised(raised)) => host.traceback(&raised),
+            Err(Stop::Refused(diagnostic)) => diagnostic.to_string(),
+            Err(Stop::Exit(code)) => format!("exit {code}"),
+        };
+        let out = out.0.lock().unwrap().clone();
+        (String::from_utf8(out).unwrap(), end, host.resolver.data().len())
+    })
+}
+
+#[test]
+fn a_shallow_stack_ends_in_an_error_too() {
+    // Mutant: look at the depth alone.
+    let text = "def f(n):\n    return [f(n + 1)][0]\ntry:\n    f(0)\nexcept RecursionError as e:\n    print(e)\n";
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
+        let resolver = Resolver::new(Box::new(Tree(&[])), "/p".into(), []);
+        let mut host = Host::new(resolver, Arc::new(Interpreted::default()));
+        let out = Captured::default();
+        host.stdout = Box::new(out.clone());
+        let source = Arc::new(Source::new("main.py", None, text));
+        let (_, result) = host.run_module(&source, "__main__".into());
+        assert!(result.is_ok());
+        let out = out.0.lock().unwrap().clone();
+        String::from_utf8(out).unwrap()
+    });
+    assert_eq!(thread.unwrap().join().unwrap(), "maximum recursion depth exceeded\n");
 }

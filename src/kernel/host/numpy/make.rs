@@ -356,6 +356,12 @@ pub(super) fn call(
                 Some(dtype) => dtype,
                 None => as_array(host, &value)?.dtype().clone(),
             };
+            if matches!((&dtype, &value), (DType::Record(_), Value::Tuple(_))) {
+                return refuse(
+                    "`np.full` with a tuple for a record is not supported",
+                    "make zeros and assign the tuple to all: `a[:] = (1, 2.0)`",
+                );
+            }
             filled(host, dtype, &shape, &value)?
         }
         "zeros_like" | "ones_like" | "empty_like" | "full_like" => {

@@ -302,6 +302,17 @@ fn finish(out: Array, scalar: bool) -> Value {
 
 /// `left op right`.
 pub(crate) fn binary(host: &mut Host, op: BinaryOp, left: &Value, right: &Value) -> Run<Value> {
+    // A scalar repeats a sequence as Python's integer would.
+    if op == BinaryOp::Mul {
+        for (sequence, scalar) in [(left, right), (right, left)] {
+            if let (Value::List(_) | Value::Tuple(_) | Value::Str(_), Value::Scalar(scalar)) =
+                (sequence, scalar)
+                && let (Some(n), false) = (scalar.as_int(), matches!(scalar, Scalar::Bool(_)))
+            {
+                return host.binary(op, sequence, &Value::Int(n));
+            }
+        }
+    }
     if let Value::Str(_) | Value::None | Value::Dict(_) | Value::Function(_) = right {
         return unsupported(op, left, right);
     }
@@ -312,15 +323,6 @@ pub(crate) fn binary(host: &mut Host, op: BinaryOp, left: &Value, right: &Value)
             }
             _ => unsupported(op, left, right),
         };
-    }
-    // A scalar repeats a sequence as Python's integer would.
-    if op == BinaryOp::Mul
-        && let (Value::List(_) | Value::Tuple(_), Value::Scalar(s))
-        | (Value::Scalar(s), Value::List(_) | Value::Tuple(_)) = (left, right)
-        && let Some(n) = s.as_int()
-    {
-        let sequence = if matches!(left, Value::Scalar(_)) { right } else { left };
-        return host.binary(op, sequence, &Value::Int(n));
     }
     if op == BinaryOp::MatMul {
         return super::reduce::matmul(host, left, right);
@@ -943,7 +945,7 @@ fn single(host: &mut Host, name: &str, a: &Array, places: i128) -> Run<Array> {
             }), else same(a)?)
         }
         (_, other) => integers!(other, T => map(a, |v: T| {
-            #[allow(unused_comparisons, reason = "unsigned types have no negative values")]
+            #[allow(unused_comparisons, clippy::absurd_extreme_comparisons, reason = "unsigned types have no negative values")]
             let negative = v < 0;
             match name {
                 "absolute" if negative => v.wrapping_neg(),
