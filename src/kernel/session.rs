@@ -355,8 +355,7 @@ impl Program {
             return None;
         }
         let root = path.parent()?.to_owned();
-        let folders: Vec<_> =
-            std::iter::once(root).chain(self.folders.iter().cloned()).collect();
+        let folders: Vec<_> = std::iter::once(root).chain(self.folders.iter().cloned()).collect();
         let key = Stamps::key(store, path)?;
         let mut stamps = Stamps::load(store, &key, &folders);
         let digest = stamps.digest(path)?;
@@ -400,9 +399,7 @@ impl Program {
                 let fail = |error| Error::Io(format!("{}: {error}", path.display()));
                 (source.map_err(fail)?, name)
             }
-            Entry::Text(name, text) => {
-                (Arc::new(Source::new(name, None, text)), "__main__".into())
-            }
+            Entry::Text(name, text) => (Arc::new(Source::new(name, None, text)), "__main__".into()),
         };
         let to = std::mem::replace(&mut self.host.stdout, Box::new(io::sink()));
         self.host.stdout = Box::new(Watched { to, written: Arc::clone(&self.printed) });
@@ -420,7 +417,9 @@ impl Program {
         if let Some(known) = &self.known {
             // Not run yet: what it would read is what it read in the state that is known.
             return match self.look_up(path) {
-                Some(now) if now.paths == known.paths && now.state.exports == known.state.exports => {
+                Some(now)
+                    if now.paths == known.paths && now.state.exports == known.state.exports =>
+                {
                     Ok(None)
                 }
                 _ => self.anew(),
@@ -492,9 +491,10 @@ impl Program {
         args: &[Ty],
         returns: &Ty,
     ) -> Result<(Arc<Spec>, Arc<Dispatcher>), Error> {
-        let known = self.known.as_ref().and_then(|known| {
-            self.dispatcher.recall_export(&known.state, name, args)
-        });
+        let known = self
+            .known
+            .as_ref()
+            .and_then(|known| self.dispatcher.recall_export(&known.state, name, args));
         let spec = match known {
             Some(spec) => spec,
             None => {
