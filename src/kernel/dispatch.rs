@@ -20,11 +20,11 @@ use super::constants::Constants;
 use super::diagnostic::Diagnostic;
 use super::host::{Host, Kernels};
 use super::infer::Memo;
-use super::options::Options;
 use super::keys::{self, Body, Forms, Reach, Surroundings};
 use super::make;
 use super::manifest::{self, State};
 use super::marshal::{self, Printed};
+use super::options::Options;
 use super::plan::{self, KeptTy, Plan};
 use super::syntax::{Name, Span};
 use super::types::Ty;
@@ -492,9 +492,8 @@ impl Inner {
                 None => (unit.file.clone(), unit.name.clone(), unit.ordinal),
             };
             (kept.file, kept.name, kept.ordinal) = name;
-            let by_place = def.as_ref().map(|def| {
-                keys::reach(def, around, &mut self.forms, Body::Place).root
-            });
+            let by_place =
+                def.as_ref().map(|def| keys::reach(def, around, &mut self.forms, Body::Place).root);
             kept.place = by_place.map_or([0; 32], |key| *key.as_bytes());
             let spec = Spec {
                 id: self.specs.len(),

@@ -39,7 +39,8 @@ impl Options {
             cache: true,
         };
         for (name, value) in &def.options {
-            let switch = matches!(&**name, "fastmath" | "parallel" | "boundscheck" | "forceobj" | "cache");
+            let switch =
+                matches!(&**name, "fastmath" | "parallel" | "boundscheck" | "forceobj" | "cache");
             let flag = match value {
                 Value::Bool(flag) => Some(*flag),
                 Value::None => None,

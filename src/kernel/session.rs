@@ -355,8 +355,7 @@ impl Program {
             return None;
         }
         let root = path.parent()?.to_owned();
-        let folders: Vec<_> =
-            std::iter::once(root).chain(self.folders.iter().cloned()).collect();
+        let folders: Vec<_> = std::iter::once(root).chain(self.folders.iter().cloned()).collect();
         let key = Stamps::key(store, path)?;
         let mut stamps = Stamps::load(store, &key, &folders);
         let digest = stamps.digest(path)?;
@@ -400,9 +399,7 @@ impl Program {
                 let fail = |error| Error::Io(format!("{}: {error}", path.display()));
                 (source.map_err(fail)?, name)
             }
-            Entry::Text(name, text) => {
-                (Arc::new(Source::new(name, None, text)), "__main__".into())
-            }
+            Entry::Text(name, text) => (Arc::new(Source::new(name, None, text)), "__main__".into()),
         };
         let to = std::mem::replace(&mut self.host.stdout, Box::new(io::sink()));
         self.host.stdout = Box::new(Watched { to, written: Arc::clone(&self.printed) });
@@ -420,7 +417,9 @@ impl Program {
         if let Some(known) = &self.known {
             // Not run yet: what it would read is what it read in the state that is known.
             return match self.look_up(path) {
-                Some(now) if now.paths == known.paths && now.state.exports == known.state.exports => {
+                Some(now)
+                    if now.paths == known.paths && now.state.exports == known.state.exports =>
+                {
                     Ok(None)
                 }
                 _ => self.anew(),
@@ -492,9 +491,10 @@ impl Program {
         args: &[Ty],
         returns: &Ty,
     ) -> Result<(Arc<Spec>, Arc<Dispatcher>), Error> {
-        let known = self.known.as_ref().and_then(|known| {
-            self.dispatcher.recall_export(&known.state, name, args)
-        });
+        let known = self
+            .known
+            .as_ref()
+            .and_then(|known| self.dispatcher.recall_export(&known.state, name, args));
         let spec = match known {
             Some(spec) => spec,
             None => {
@@ -515,7 +515,7 @@ impl Program {
         let wrong = || Error::NoFunction(format!("{signature:?} is no signature: write f(int64)"));
         let (name, types) = signature.trim().split_once('(').ok_or_else(wrong)?;
         let def = self.kernel(name.trim())?;
-        let text = format!("from numba.types import *\nsignature = void({types}\n");
+        let text = format!("from numba import {TYPE_NAMES}\nsignature = void({types}\n");
         let source = Arc::new(Source::new("<signature>", None, text));
         let (module, outcome) = self.host.run_module(&source, "<signature>".into());
         outcome.map_err(|stop| self.stopped(stop))?;
@@ -571,6 +571,10 @@ impl Program {
         }
     }
 }
+
+/// What signatures are written in.
+const TYPE_NAMES: &str = "types, void, boolean, int8, int16, int32, int64, intp, uint8, uint16, uint32, uint64, uintp, \
+                          float32, float64, complex128";
 
 /// A host for a program in `root`.
 fn new_host(dispatcher: &Arc<Dispatcher>, root: PathBuf, folders: &[PathBuf]) -> Host {

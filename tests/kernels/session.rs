@@ -142,7 +142,10 @@ fn a_known_module_need_not_run() {
 #[test]
 fn a_file_that_appears_changes_what_is_known() {
     let work = Work::new("absent");
-    write(&work, "from numba import njit\ntry:\n    from extra import K\nexcept ImportError:\n    K = 1\n\n\n@njit\ndef f(x):\n    return x + K\n");
+    write(
+        &work,
+        "from numba import njit\ntry:\n    from extra import K\nexcept ImportError:\n    K = 1\n\n\n@njit\ndef f(x):\n    return x + K\n",
+    );
     let call = || {
         let mut session = session(&work);
         session.load(work.folder.join("main.py")).unwrap();
@@ -161,7 +164,8 @@ fn a_file_that_appears_changes_what_is_known() {
 #[test]
 fn a_refresh_swaps_the_code_under_callers() {
     let work = Work::new("refresh");
-    let text = |k: i64| format!("from numba import njit\n\n\n@njit\ndef f(x):\n    return x * {k}\n");
+    let text =
+        |k: i64| format!("from numba import njit\n\n\n@njit\ndef f(x):\n    return x * {k}\n");
     write(&work, &text(1));
     let mut session = session(&work);
     session.load(work.folder.join("main.py")).unwrap();

@@ -697,12 +697,9 @@ impl<'a> Gen<'a, '_> {
                 && !sources.is_empty()
                 && tree.exprs().all(|expr| can_be_vector(expr, size))
                 && tree.inputs.iter().all(|input| {
-                    input.expr.ty.as_array().is_some()
-                        || input
-                            .expr
-                            .ty
-                            .scalar()
-                            .is_some_and(|scalar| scalar.size() == size && is_vector(scalar))
+                    let ty = &input.expr.ty;
+                    let fits = |scalar: Scalar| scalar.size() == size && is_vector(scalar);
+                    ty.as_array().is_some() || ty.scalar().is_some_and(fits)
                 });
         fits.then_some(lanes)
     }
