@@ -287,6 +287,16 @@ impl Host {
             }
             "divmod" => {
                 let [x, y] = a.exactly()?;
+                if x.is_iterable() && !ops::is_numpy(&x) && !ops::is_numpy(&y) {
+                    return raise(
+                        E::TypeError,
+                        format!(
+                            "unsupported operand type(s) for divmod(): '{}' and '{}'",
+                            x.type_name(),
+                            y.type_name()
+                        ),
+                    );
+                }
                 let quotient =
                     self.binary(BinaryOp::FloorDiv, &x, &y).map_err(|stop| match stop {
                         Stop::Raised(r)
@@ -505,10 +515,16 @@ impl Host {
             }
             "chr" => {
                 let [value] = a.exactly()?;
-                let code = self
-                    .index(&value)?
-                    .and_then(|v| u32::try_from(v).ok())
-                    .and_then(char::from_u32);
+                let Some(code) = self.index(&value)? else {
+                    return raise(
+                        E::TypeError,
+                        format!(
+                            "'{}' object cannot be interpreted as an integer",
+                            value.type_name()
+                        ),
+                    );
+                };
+                let code = u32::try_from(code).ok().and_then(char::from_u32);
                 match code {
                     Some(c) => Ok(Value::str(c.to_string())),
                     None => raise(E::ValueError, "chr() arg not in range(0x110000)"),

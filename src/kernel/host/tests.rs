@@ -153,6 +153,7 @@ programs! {
     numbers
     numpy_host
     numpy_more
+    odd
     scalars_print
     types_host
 }
