@@ -348,13 +348,28 @@ impl Array {
 
     /// The bytes of the element at a byte offset that [`Array::offsets`] gave.
     pub fn bytes(&self, offset: usize) -> Vec<u8> {
-        (offset..offset + self.dtype.size()).map(|at| self.load(at)).collect()
+        let mut out = vec![0; self.dtype.size()];
+        self.check(offset, out.len());
+        // SAFETY: as many initialised bytes lie inside of the buffer as the vector has.
+        unsafe {
+            let from = self.buffer.pointer.as_ptr().add(offset);
+            std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len());
+        }
+        out
     }
 
     /// Writes the bytes of one element at a byte offset that [`Array::offsets`] gave.
+    ///
+    /// # Panics
+    /// If they are not as many as an element has.
     pub fn set_bytes(&self, offset: usize, bytes: &[u8]) {
-        for (i, &byte) in bytes.iter().take(self.dtype.size()).enumerate() {
-            self.store(offset + i, byte);
+        assert_eq!(bytes.len(), self.dtype.size(), "the bytes of one element");
+        self.check(offset, bytes.len());
+        // SAFETY: the bytes lie inside of the buffer; a slice that the caller may read is no part of it, because the
+        // buffer's memory is only ever reached by pointer.
+        unsafe {
+            let to = self.buffer.pointer.as_ptr().add(offset);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
     }
 
@@ -406,14 +421,21 @@ impl Array {
         }
     }
 
+    fn check(&self, offset: usize, size: usize) {
+        assert!(
+            offset.checked_add(size).is_some_and(|end| end <= self.buffer.size),
+            "inside of the buffer"
+        );
+    }
+
     fn load<T: Element>(&self, offset: usize) -> T {
-        assert!(offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.buffer.size));
+        self.check(offset, size_of::<T>());
         // SAFETY: the bytes lie inside of the buffer, and every pattern of them is a value of a plain number.
         unsafe { self.buffer.pointer.as_ptr().add(offset).cast::<T>().read_unaligned() }
     }
 
     fn store<T: Element>(&self, offset: usize, value: T) {
-        assert!(offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.buffer.size));
+        self.check(offset, size_of::<T>());
         // SAFETY: the bytes lie inside of the buffer, which is memory for plain numbers.
         unsafe { self.buffer.pointer.as_ptr().add(offset).cast::<T>().write_unaligned(value) }
     }

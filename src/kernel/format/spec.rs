@@ -11,6 +11,8 @@ pub struct Spec {
     pub align: Option<char>,
     /// `-`, `+` or a space.
     pub sign: char,
+    /// `z`: what rounds to negative zero loses its sign.
+    pub coerce: bool,
     /// `#`.
     pub alternate: bool,
     /// The least width.
@@ -31,6 +33,7 @@ impl Default for Spec {
             fill: ' ',
             align: None,
             sign: '-',
+            coerce: false,
             alternate: false,
             width: 0,
             grouping: None,
@@ -64,6 +67,10 @@ impl Spec {
         }
         if let Some(&sign @ ('+' | '-' | ' ')) = chars.get(at) {
             spec.sign = sign;
+            at += 1;
+        }
+        if chars.get(at) == Some(&'z') {
+            spec.coerce = true;
             at += 1;
         }
         if chars.get(at) == Some(&'#') {
@@ -186,6 +193,9 @@ impl Spec {
             None | Some('d' | 'n' | 'b' | 'o' | 'x' | 'X' | 'c') => {}
             _ => return Err(self.unknown("int")),
         }
+        if self.coerce {
+            return Err("Negative zero coercion (z) not allowed in format specifier with integer format code".into());
+        }
         if self.precision.is_some() {
             return Err("Precision not allowed in integer format specifier".into());
         }
@@ -263,6 +273,9 @@ impl Spec {
     pub fn float(&self, value: f64) -> String {
         let negative = value.is_sign_negative() && !value.is_nan();
         let body = self.float_body(value.abs());
+        let zero =
+            || body.chars().take_while(|c| !matches!(c, 'e' | 'E')).all(|c| "0.%".contains(c));
+        let negative = negative && !(self.coerce && zero());
         let (digits, rest) = match body.find(|c: char| !c.is_ascii_digit()) {
             Some(at) => body.split_at(at),
             None => (body.as_str(), ""),
@@ -446,6 +459,8 @@ mod tests {
             ("g", 0.0, "0"),
             ("e", 0.0, "0.000000e+00"),
             ("n", 12.5, "12.5"),
+            ("z.1f", -0.04, "0.0"),
+            ("z.1f", -0.06, "-0.1"),
         ] {
             assert_eq!(float(spec, value), text, "{spec} of {value}");
         }

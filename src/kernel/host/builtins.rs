@@ -3,24 +3,22 @@
 use std::sync::Arc;
 
 use super::{
-    Host, attributes,
-    call::{Args, Keywords, method, partial},
-    containers,
+    Host,
+    call::{Args, Keywords, partial},
+    containers, convert,
     error::{bounded, raise, refuse},
     frame::Frame,
     items,
     iterate::Iter,
-    math, modules, numba, number, numpy, ops, strings,
+    kinds::type_of,
+    math, modules, numba, numpy, ops, strings,
 };
 use crate::kernel::{
     exception::{ExceptionKind as E, Raised},
     format,
     syntax::{BinaryOp, CompareOp},
     table::{Key, Table},
-    types::TypeClass,
-    value::{
-        Builtin, Class, ClassKind, Descriptor, Range, Run, Scalar, Shared, Stop, Super, Value,
-    },
+    value::{Builtin, Class, ClassKind, Descriptor, Range, Run, Shared, Stop, Super, Value},
 };
 
 /// The functions and types of Python's `builtins` that host code has.
@@ -231,7 +229,7 @@ impl Host {
                 Ok(Value::None)
             }
             ("object", _) => Ok(Value::None),
-            ("number" | "int" | "float", _) => number_method(object, name, args),
+            ("number" | "int" | "float", _) => convert::number_method(object, name, args),
             _ => {
                 let kind_ = object.type_name();
                 raise(
@@ -289,6 +287,16 @@ impl Host {
             }
             "divmod" => {
                 let [x, y] = a.exactly()?;
+                if x.is_iterable() && !ops::is_numpy(&x) && !ops::is_numpy(&y) {
+                    return raise(
+                        E::TypeError,
+                        format!(
+                            "unsupported operand type(s) for divmod(): '{}' and '{}'",
+                            x.type_name(),
+                            y.type_name()
+                        ),
+                    );
+                }
                 let quotient =
                     self.binary(BinaryOp::FloorDiv, &x, &y).map_err(|stop| match stop {
                         Stop::Raised(r)
@@ -308,7 +316,7 @@ impl Host {
                 let (base, exponent) = (base.unwrap_or_default(), exponent.unwrap_or_default());
                 match modulus {
                     None | Some(Value::None) => self.binary(BinaryOp::Pow, &base, &exponent),
-                    Some(modulus) => power_modulo(&base, &exponent, &modulus),
+                    Some(modulus) => convert::power_modulo(&base, &exponent, &modulus),
                 }
             }
             "sum" => {
@@ -491,7 +499,7 @@ impl Host {
             }
             "complex" => {
                 let [re, im] = a.take(["real", "imag"], 0)?;
-                make_complex(re, im)
+                convert::make_complex(re, im)
             }
             "bytes" => {
                 let [value] = a.exactly()?;
@@ -507,10 +515,16 @@ impl Host {
             }
             "chr" => {
                 let [value] = a.exactly()?;
-                let code = self
-                    .index(&value)?
-                    .and_then(|v| u32::try_from(v).ok())
-                    .and_then(char::from_u32);
+                let Some(code) = self.index(&value)? else {
+                    return raise(
+                        E::TypeError,
+                        format!(
+                            "'{}' object cannot be interpreted as an integer",
+                            value.type_name()
+                        ),
+                    );
+                };
+                let code = u32::try_from(code).ok().and_then(char::from_u32);
                 match code {
                     Some(c) => Ok(Value::str(c.to_string())),
                     None => raise(E::ValueError, "chr() arg not in range(0x110000)"),
@@ -562,7 +576,7 @@ impl Host {
                     (
                         Key::Int(v),
                         Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::Scalar(_),
-                    ) => Ok(Value::Int(int_hash(v))),
+                    ) => Ok(Value::Int(convert::int_hash(v))),
                     _ => refuse(
                         "`hash` of this is not supported",
                         "Python's hashes differ from run to run",
@@ -812,408 +826,8 @@ impl Host {
             None => raise(E::ValueError, format!("{name}() arg is an empty sequence")),
         }
     }
-
-    fn round(&mut self, value: &Value, digits: Option<Value>) -> Run<Value> {
-        let places = match &digits {
-            Some(digits) => match self.index(digits)? {
-                Some(places) => Some(places),
-                None => {
-                    return raise(
-                        E::TypeError,
-                        format!(
-                            "'{}' object cannot be interpreted as an integer",
-                            digits.type_name()
-                        ),
-                    );
-                }
-            },
-            None => None,
-        };
-        match (value, places) {
-            (Value::Int(_) | Value::Bool(_), places) => {
-                let v = match value {
-                    Value::Int(v) => *v,
-                    Value::Bool(v) => (*v).into(),
-                    _ => 0,
-                };
-                bounded(number::round_int(v, places.unwrap_or(0))).map(Value::Int)
-            }
-            (Value::Float(v), Some(places)) => {
-                let rounded = number::round_float(*v, places);
-                if rounded.is_infinite() && v.is_finite() {
-                    return raise(E::OverflowError, "rounded value too large to represent");
-                }
-                Ok(Value::Float(rounded))
-            }
-            (Value::Float(v), None) => self.float_to_int(v.round_ties_even()).map(Value::Int),
-            (Value::Scalar(Scalar::Bool(_)), _) => {
-                raise(E::TypeError, "type numpy.bool doesn't define __round__ method")
-            }
-            (Value::Scalar(scalar), None) if scalar.as_float().is_some() => match scalar.as_int() {
-                Some(v) => Ok(Value::Int(v)),
-                None => self
-                    .float_to_int(scalar.as_float().unwrap_or(0.0).round_ties_even())
-                    .map(Value::Int),
-            },
-            (Value::Scalar(_) | Value::Array(_), places) => numpy::call(
-                self,
-                Builtin("numpy.round"),
-                vec![value.clone(), Value::Int(places.unwrap_or(0))],
-                Vec::new(),
-            ),
-            _ => match self.special(value, "__round__")? {
-                Some(method) => self.call(&method, digits.into_iter().collect(), Vec::new()),
-                None => raise(
-                    E::TypeError,
-                    format!("type {} doesn't define __round__ method", value.type_name()),
-                ),
-            },
-        }
-    }
-
-    /// The integer that a whole float is.
-    pub(super) fn float_to_int(&mut self, v: f64) -> Run<i128> {
-        if v.is_nan() {
-            return raise(E::ValueError, "cannot convert float NaN to integer");
-        }
-        if v.is_infinite() {
-            return raise(E::OverflowError, "cannot convert float infinity to integer");
-        }
-        bounded((v.abs() < 2f64.powi(127)).then_some(v as i128))
-    }
-
-    fn make_int(&mut self, value: Option<Value>, base: Option<Value>) -> Run<Value> {
-        let Some(value) = value else { return Ok(Value::Int(0)) };
-        let base = match base {
-            Some(base) => self.index(&base)?,
-            None => None,
-        };
-        Ok(Value::Int(match &value {
-            Value::Str(text) => strings::parse_int(text, base.unwrap_or(10))?,
-            _ if base.is_some() => {
-                return raise(E::TypeError, "int() can't convert non-string with explicit base");
-            }
-            Value::Bool(v) => (*v).into(),
-            Value::Int(v) => *v,
-            Value::Float(v) => self.float_to_int(v.trunc())?,
-            Value::Scalar(scalar) => match (scalar.as_int(), scalar.as_float()) {
-                (Some(v), _) => v,
-                (_, Some(v)) => self.float_to_int(v.trunc())?,
-                _ => {
-                    return raise(
-                        E::TypeError,
-                        "int() argument must be a real number, not 'complex'",
-                    );
-                }
-            },
-            Value::Array(array) if array.len() == 1 && array.ndim() == 0 => {
-                let element = numpy::element(array);
-                return self.make_int(Some(element), None);
-            }
-            Value::Array(_) => {
-                return raise(
-                    E::TypeError,
-                    "only 0-dimensional arrays can be converted to Python scalars",
-                );
-            }
-            _ => {
-                if let Some(method) = self.special(&value, "__int__")? {
-                    return self.call(&method, Vec::new(), Vec::new());
-                }
-                return raise(
-                    E::TypeError,
-                    format!(
-                        "int() argument must be a string, a bytes-like object or a real number, not '{}'",
-                        value.type_name()
-                    ),
-                );
-            }
-        }))
-    }
-
-    /// `float(value)`.
-    pub(super) fn make_float(&mut self, value: Value) -> Run<f64> {
-        Ok(match &value {
-            Value::Bool(v) => i32::from(*v).into(),
-            Value::Int(v) => *v as f64,
-            Value::Float(v) => *v,
-            Value::Str(text) => match strings::parse_float(text) {
-                Some(v) => v,
-                None => {
-                    let shown = self.repr(&value)?;
-                    return raise(
-                        E::ValueError,
-                        format!("could not convert string to float: {shown}"),
-                    );
-                }
-            },
-            Value::Scalar(scalar) => match scalar.as_float() {
-                Some(v) => v,
-                None => {
-                    return raise(
-                        E::TypeError,
-                        "float() argument must be a real number, not 'complex'",
-                    );
-                }
-            },
-            Value::Array(array) if array.len() == 1 && array.ndim() == 0 => {
-                return self.make_float(numpy::element(array));
-            }
-            Value::Array(_) => {
-                return raise(
-                    E::TypeError,
-                    "only 0-dimensional arrays can be converted to Python scalars",
-                );
-            }
-            _ => match self.special(&value, "__float__")? {
-                Some(method) => {
-                    let result = self.call(&method, Vec::new(), Vec::new())?;
-                    return self.make_float(result);
-                }
-                None => {
-                    return raise(
-                        E::TypeError,
-                        format!(
-                            "float() argument must be a string or a real number, not '{}'",
-                            value.type_name()
-                        ),
-                    );
-                }
-            },
-        })
-    }
-
-    /// `isinstance(value, class)`.
-    pub(super) fn is_instance(&mut self, value: &Value, class: &Value) -> Run<bool> {
-        if let Value::Tuple(classes) = class {
-            for class in classes.iter() {
-                if self.is_instance(value, class)? {
-                    return Ok(true);
-                }
-            }
-            return Ok(false);
-        }
-        Ok(match (value, class) {
-            (Value::Type(ty), Value::TypeClass(class)) => ty.is_instance(*class),
-            (Value::Type(ty), Value::Class(class)) => numba::is_structref_of(ty, class),
-            (_, Value::TypeClass(TypeClass::Type)) => matches!(value, Value::Type(_)),
-            (_, Value::TypeClass(_)) => false,
-            (Value::Instance(instance), Value::Class(class)) => instance.class.is_subclass(class),
-            (Value::Exception(exception), Value::Class(class)) => {
-                exception.class.is_subclass(class)
-            }
-            (Value::StructRef(object), Value::Class(class)) => object.class.is_subclass(class),
-            (_, Value::Class(_)) => false,
-            (_, Value::ScalarType(dtype)) => {
-                matches!(value, Value::Scalar(s) if s.dtype() == *dtype)
-            }
-            (_, Value::Builtin(builtin)) => match (builtin.0, value) {
-                ("builtins.object", _) => true,
-                ("builtins.bool", Value::Bool(_)) => true,
-                ("builtins.int", Value::Int(_) | Value::Bool(_)) => true,
-                ("builtins.float", Value::Float(_) | Value::Scalar(Scalar::F64(_))) => true,
-                ("builtins.complex", Value::Complex(..) | Value::Scalar(Scalar::C128(..))) => true,
-                ("builtins.str", Value::Str(_)) => true,
-                ("builtins.bytes", Value::Bytes(_)) => true,
-                ("builtins.list", Value::List(_)) => true,
-                ("builtins.tuple", Value::Tuple(_)) => true,
-                ("builtins.dict", Value::Dict(_)) => true,
-                ("builtins.set", Value::Set(_)) => true,
-                ("builtins.range", Value::Range(_)) => true,
-                ("builtins.slice", Value::Slice(_)) => true,
-                ("builtins.type", Value::Class(_) | Value::ScalarType(_) | Value::TypeClass(_)) => {
-                    true
-                }
-                ("numpy.ndarray", Value::Array(_)) => true,
-                ("numpy.dtype", Value::DType(_)) => true,
-                ("numpy.generic", Value::Scalar(_) | Value::Record(_)) => true,
-                ("numpy.void", Value::Record(_)) => true,
-                ("numpy.integer", Value::Scalar(s)) => s.dtype().is_integer(),
-                ("numpy.floating", Value::Scalar(Scalar::F32(_) | Scalar::F64(_))) => true,
-                ("numpy.number", Value::Scalar(s)) => !matches!(s, Scalar::Bool(_)),
-                (
-                    "builtins.bool" | "builtins.int" | "builtins.float" | "builtins.complex"
-                    | "builtins.str" | "builtins.bytes" | "builtins.list" | "builtins.tuple"
-                    | "builtins.dict" | "builtins.set" | "builtins.range" | "builtins.slice"
-                    | "builtins.type" | "numpy.ndarray" | "numpy.dtype" | "numpy.generic"
-                    | "numpy.void" | "numpy.integer" | "numpy.floating" | "numpy.number"
-                    | "builtins.frozenset" | "builtins.property" | "functools.partial",
-                    _,
-                ) => matches!((builtin.0, value), ("functools.partial", Value::Partial(_))),
-                _ => {
-                    return raise(
-                        E::TypeError,
-                        "isinstance() arg 2 must be a type, a tuple of types, or a union",
-                    );
-                }
-            },
-            _ => {
-                return raise(
-                    E::TypeError,
-                    "isinstance() arg 2 must be a type, a tuple of types, or a union",
-                );
-            }
-        })
-    }
-
-    fn is_subclass(&mut self, class: &Value, of: &Value) -> Run<bool> {
-        if let Value::Tuple(classes) = of {
-            for of in classes.iter() {
-                if self.is_subclass(class, of)? {
-                    return Ok(true);
-                }
-            }
-            return Ok(false);
-        }
-        Ok(match (class, of) {
-            (Value::Class(class), Value::Class(of)) => class.is_subclass(of),
-            (_, Value::Builtin(Builtin("builtins.object"))) => true,
-            (Value::Builtin(Builtin("builtins.bool")), Value::Builtin(Builtin("builtins.int"))) => {
-                true
-            }
-            (Value::ScalarType(dtype), Value::Builtin(Builtin("numpy.integer"))) => {
-                dtype.is_integer()
-            }
-            (Value::ScalarType(dtype), Value::Builtin(Builtin("numpy.floating"))) => {
-                dtype.kind() == crate::kernel::dtype::Kind::Float
-            }
-            (a, b) => ops::identical(a, b),
-        })
-    }
 }
 
 fn name_of(path: &'static str) -> &'static str {
     path.rsplit('.').next().unwrap_or(path)
-}
-
-/// `type(value)`.
-pub(super) fn type_of(value: &Value) -> Run<Value> {
-    Ok(match value {
-        Value::Bool(_) => Value::Builtin(Builtin("builtins.bool")),
-        Value::Int(_) => Value::Builtin(Builtin("builtins.int")),
-        Value::Float(_) => Value::Builtin(Builtin("builtins.float")),
-        Value::Complex(..) => Value::Builtin(Builtin("builtins.complex")),
-        Value::Str(_) => Value::Builtin(Builtin("builtins.str")),
-        Value::Bytes(_) => Value::Builtin(Builtin("builtins.bytes")),
-        Value::Tuple(_) => Value::Builtin(Builtin("builtins.tuple")),
-        Value::List(_) => Value::Builtin(Builtin("builtins.list")),
-        Value::Dict(_) => Value::Builtin(Builtin("builtins.dict")),
-        Value::Set(_) => Value::Builtin(Builtin("builtins.set")),
-        Value::Range(_) => Value::Builtin(Builtin("builtins.range")),
-        Value::Slice(_) => Value::Builtin(Builtin("builtins.slice")),
-        Value::Array(_) => Value::Builtin(Builtin("numpy.ndarray")),
-        Value::Record(_) => Value::Builtin(Builtin("numpy.void")),
-        Value::Scalar(scalar) => Value::ScalarType(scalar.dtype()),
-        Value::DType(_) => Value::Builtin(Builtin("numpy.dtype")),
-        Value::Instance(instance) => Value::Class(instance.class.clone()),
-        Value::Exception(exception) => Value::Class(exception.class.clone()),
-        Value::StructRef(object) => Value::Class(object.class.clone()),
-        Value::Class(_) | Value::ScalarType(_) => Value::Builtin(Builtin("builtins.type")),
-        Value::Partial(_) => Value::Builtin(Builtin("functools.partial")),
-        Value::None => Value::Builtin(Builtin("builtins.NoneType")),
-        _ => {
-            return refuse(
-                format!("`type` of a '{}' is not supported", value.type_name()),
-                "use `isinstance`",
-            );
-        }
-    })
-}
-
-/// CPython's hash of an integer: modulo 2**61 - 1.
-fn int_hash(v: i128) -> i128 {
-    let hash = (v.unsigned_abs() % ((1 << 61) - 1)) as i128;
-    match if v < 0 { -hash } else { hash } {
-        -1 => -2,
-        hash => hash,
-    }
-}
-
-fn power_modulo(base: &Value, exponent: &Value, modulus: &Value) -> Run<Value> {
-    let (Value::Int(base), Value::Int(exponent), Value::Int(modulus)) = (base, exponent, modulus)
-    else {
-        return raise(
-            E::TypeError,
-            "pow() 3rd argument not allowed unless all arguments are integers",
-        );
-    };
-    if *modulus == 0 {
-        return raise(E::ValueError, "pow() 3rd argument cannot be 0");
-    }
-    if *exponent < 0 || modulus.unsigned_abs() > 1 << 63 {
-        return refuse(
-            "this `pow` is not supported",
-            "use an exponent from 0 and a modulus below 2**63",
-        );
-    }
-    let m = modulus.abs();
-    let mut result = 1 % m;
-    let mut power = base.rem_euclid(m);
-    let mut left = *exponent;
-    while left > 0 {
-        if left & 1 == 1 {
-            result = result * power % m;
-        }
-        power = power * power % m;
-        left >>= 1;
-    }
-    if *modulus < 0 && result != 0 {
-        result += modulus;
-    }
-    Ok(Value::Int(result))
-}
-
-fn make_complex(re: Option<Value>, im: Option<Value>) -> Run<Value> {
-    let part = |value: &Value| match value {
-        Value::Scalar(scalar) => Ok(scalar.as_complex()),
-        _ => match number::Number::of(value) {
-            Some(number::Number::Int(v)) => Ok((v as f64, 0.0)),
-            Some(number::Number::Float(v)) => Ok((v, 0.0)),
-            Some(number::Number::Complex(re, im)) => Ok((re, im)),
-            None => raise(
-                E::TypeError,
-                format!(
-                    "complex() first argument must be a string or a number, not '{}'",
-                    value.type_name()
-                ),
-            ),
-        },
-    };
-    let a = match &re {
-        Some(Value::Str(text)) => match strings::parse_complex(text) {
-            Some(v) => return Ok(Value::Complex(v.0, v.1)),
-            None => return raise(E::ValueError, "complex() arg is a malformed string"),
-        },
-        Some(value) => part(value)?,
-        None => (0.0, 0.0),
-    };
-    let Some(im) = im else { return Ok(Value::Complex(a.0, a.1)) };
-    let b = part(&im)?;
-    let imaginary = if matches!(re, Some(Value::Complex(..))) { a.1 + b.0 } else { b.0 };
-    let real = if matches!(im, Value::Complex(..)) { a.0 - b.1 } else { a.0 };
-    Ok(Value::Complex(real, imaginary))
-}
-
-fn number_method(object: &Value, name: &str, args: Vec<Value>) -> Run<Value> {
-    Args::new("method", args, Vec::new()).exactly::<0>()?;
-    Ok(match (name, object) {
-        ("conjugate", Value::Complex(re, im)) => Value::Complex(*re, -im),
-        ("conjugate", Value::Bool(v)) => Value::Int((*v).into()),
-        ("conjugate", _) => object.clone(),
-        ("is_integer", Value::Float(v)) => Value::Bool(v.is_finite() && v.fract() == 0.0),
-        ("hex", Value::Float(v)) => Value::str(strings::float_hex(*v)),
-        (_, Value::Int(_) | Value::Bool(_)) => {
-            let v = match object {
-                Value::Int(v) => *v,
-                _ => i128::from(matches!(object, Value::Bool(true))),
-            };
-            match name {
-                "bit_length" => Value::Int((128 - v.unsigned_abs().leading_zeros()).into()),
-                "bit_count" => Value::Int(v.unsigned_abs().count_ones().into()),
-                _ => Value::tuple(vec![Value::Int(v), Value::Int(1)]),
-            }
-        }
-        (_, Value::Scalar(scalar)) => attributes::item(scalar),
-        _ => method(object, "number.conjugate"),
-    })
 }

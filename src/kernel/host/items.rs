@@ -370,7 +370,10 @@ pub(super) fn make_slice(args: Vec<Value>) -> Run<Value> {
         (Some(start), Some(stop), step, None) => {
             Slice { start, stop, step: step.unwrap_or_default() }
         }
-        _ => return raise(E::TypeError, "slice expected 1 to 3 arguments"),
+        (None, ..) => {
+            return raise(E::TypeError, "slice expected at least 1 argument, got 0");
+        }
+        _ => return raise(E::TypeError, "slice expected at most 3 arguments"),
     };
     Ok(Value::Slice(Arc::new(slice)))
 }

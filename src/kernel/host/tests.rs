@@ -143,6 +143,7 @@ macro_rules! programs {
 
 programs! {
     any_value
+    arithmetic
     arrays_print
     classes
     columns
@@ -150,9 +151,9 @@ programs! {
     edges
     fstrings
     more
-    numbers
     numpy_host
     numpy_more
+    odd
     scalars_print
     types_host
 }

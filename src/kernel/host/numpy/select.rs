@@ -403,9 +403,13 @@ pub(super) fn assign(host: &mut Host, target: &Array, value: &Value) -> Run<()> 
 /// Copies elements between arrays of one shape. The source may overlap with the target.
 pub(super) fn copy_into(target: &Array, source: &Array) {
     if source.dtype() == target.dtype() {
-        let values: Vec<Vec<u8>> = source.offsets().map(|at| source.bytes(at)).collect();
-        for (at, value) in target.offsets().zip(values) {
-            target.set_bytes(at, &value);
+        let size = source.dtype().size();
+        if size == 0 {
+            return;
+        }
+        let data = source.to_bytes();
+        for (at, element) in target.offsets().zip(data.chunks_exact(size)) {
+            target.set_bytes(at, element);
         }
     } else {
         let values: Vec<Option<Scalar>> = source.offsets().map(|at| source.read(at)).collect();

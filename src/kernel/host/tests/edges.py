@@ -62,3 +62,5 @@ class Leaf(Mid):
     def __bool__(self): return False
     def __hash__(self): return 1
 print(Base().who(), Mid().who(), Leaf().who(), str(Leaf()), f"{Leaf()}", bool(Leaf()), "t" if Leaf() else "f", isinstance(Leaf(), Base), Leaf.kind, Leaf.__name__)
+for n in (7, 8, 9, 100, 129, 200, 333, 777, 1234, 5001):
+    print(np.sqrt(np.arange(n)).sum(), (1 / np.arange(1, n)).sum(), np.sqrt(np.arange(n, dtype=np.float32)).sum())
