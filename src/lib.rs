@@ -4,11 +4,12 @@
 //! among any number of threads and processes.
 //!
 //! ```text
-//!   cli, stress ──► code ──► store ──► key, sync, fs
+//!   cli, stress ──► kernel, graph ──► code ──► store ──► key, sync, fs
 //! ```
 //!
 //! | door | begins at |
 //! |---|---|
+//! | Programs of kernels | `kernel::Session`: functions in Python files, compiled once each (feature `kernel`) |
 //! | Authors of JITs | `code::Engine`: CLIF in, callable code out, compiled once (feature `jit`) |
 //! | The same, one line changed | `code::CachingModule` in place of `cranelift_jit::JITModule` (feature `jit`) |
 //! | Anything made once | [`store::Store`]: bytes under keys, one maker per key |

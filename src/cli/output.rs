@@ -47,7 +47,11 @@ impl Output {
             ColorChoice::Never => anstream::ColorChoice::Never,
         }
         .write_global();
-        Output { stdout: Some(anstream::stdout().lock()), broken: None, progress: Progress::default() }
+        Output {
+            stdout: Some(anstream::stdout().lock()),
+            broken: None,
+            progress: Progress::default(),
+        }
     }
 
     /// Gives stdout to somebody else: a program that runs in this process.

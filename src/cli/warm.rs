@@ -61,7 +61,8 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
         signatures.extend(lines.filter(|line| !line.is_empty()).map(str::to_owned));
     }
     if signatures.is_empty() {
-        return output.usage(&"no signature: name one with --sig, or a file of them with --signatures");
+        return output
+            .usage(&"no signature: name one with --sig, or a file of them with --signatures");
     }
     let store = Store::open(config);
     let count = signatures.len();

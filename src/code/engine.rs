@@ -149,8 +149,7 @@ impl Engine {
         for (number, (engine, program)) in engines.iter().zip(&mut programs).enumerate() {
             trampolines.push(add_trampolines(program, engine.target()));
             for (index, definition) in program.functions.iter().enumerate() {
-                let of_clif =
-                    |stream: &mut Stream| stream.key(&engine.0.context, &definition.clif);
+                let of_clif = |stream: &mut Stream| stream.key(&engine.0.context, &definition.clif);
                 keys.push(match &definition.identity {
                     Identity::Clif => of_clif(&mut stream),
                     Identity::With { digest, .. } => of_clif(&mut stream).derive(digest.as_bytes()),

@@ -53,7 +53,11 @@ impl Buffer {
     ///
     /// # Safety
     /// `size` bytes from `pointer` may be read and written until `owner` is dropped, and hold initialised bytes.
-    pub unsafe fn foreign(pointer: NonNull<u8>, size: usize, owner: Box<dyn Any + Send + Sync>) -> Arc<Buffer> {
+    pub unsafe fn foreign(
+        pointer: NonNull<u8>,
+        size: usize,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Arc<Buffer> {
         Arc::new(Buffer { pointer, size, owner: Owner::Other(owner) })
     }
 
@@ -235,7 +239,13 @@ impl Array {
     ///
     /// # Panics
     /// If the view would reach outside of the buffer.
-    pub fn with(&self, offset: usize, shape: Vec<usize>, strides: Vec<isize>, dtype: DType) -> Array {
+    pub fn with(
+        &self,
+        offset: usize,
+        shape: Vec<usize>,
+        strides: Vec<isize>,
+        dtype: DType,
+    ) -> Array {
         let mut view = Array::view(self.buffer.clone(), offset, shape, strides, dtype)
             .expect("a view of a view stays in the buffer");
         view.writable = self.writable;
@@ -353,7 +363,8 @@ impl Array {
         let size = self.dtype.size();
         if self.is_c_contiguous() && !self.is_empty() {
             // SAFETY: a contiguous view lies wholly inside of the buffer, which holds initialised bytes.
-            return unsafe { std::slice::from_raw_parts(self.pointer(), self.len() * size) }.to_vec();
+            return unsafe { std::slice::from_raw_parts(self.pointer(), self.len() * size) }
+                .to_vec();
         }
         self.offsets().flat_map(|offset| self.bytes(offset)).collect()
     }
@@ -372,7 +383,9 @@ impl Array {
                 return out;
             }
             for row in rows.offsets() {
-                out.extend((0..n).map(|i| cast(array.load((row as isize + i as isize * stride) as usize))));
+                out.extend(
+                    (0..n).map(|i| cast(array.load((row as isize + i as isize * stride) as usize))),
+                );
             }
             out
         }
@@ -535,7 +548,9 @@ mod tests {
     #[test]
     fn views_outside_of_the_buffer_are_refused() {
         let buffer = Buffer::zeroed(24).unwrap();
-        let view = |offset, n, stride| Array::view(buffer.clone(), offset, vec![n], vec![stride], DType::I64);
+        let view = |offset, n, stride| {
+            Array::view(buffer.clone(), offset, vec![n], vec![stride], DType::I64)
+        };
         assert!(view(0, 3, 8).is_some());
         assert!(view(16, 3, -8).is_some());
         assert!(view(0, 4, 8).is_none());

@@ -619,9 +619,16 @@ mod tests {
     /// written; the function's own default written.
     #[test]
     fn what_is_written_otherwise_is_the_same() {
-        let base = "def f(x, k=1):\n    a = x + k\n    for i in range(3):\n        a += i\n    return a\n";
-        same(base, "# note\n\ndef f(x, k=1):\n    b = (x + k)  # note\n    for j in range(3):\n        b += j\n    return b\n");
-        same(base, "def g(x, k=2):\n    \"\"\"Adds.\"\"\"\n    a = x + k\n    for i in range(3):\n        a += i\n    return a\n");
+        let base =
+            "def f(x, k=1):\n    a = x + k\n    for i in range(3):\n        a += i\n    return a\n";
+        same(
+            base,
+            "# note\n\ndef f(x, k=1):\n    b = (x + k)  # note\n    for j in range(3):\n        b += j\n    return b\n",
+        );
+        same(
+            base,
+            "def g(x, k=2):\n    \"\"\"Adds.\"\"\"\n    a = x + k\n    for i in range(3):\n        a += i\n    return a\n",
+        );
         same("def f(x):\n    return g(x)\n", "def f(x):\n    return h(x)\n");
         same(
             "def f(x):\n    def h(v):\n        return v + x\n    return h(1)\n",

@@ -114,15 +114,17 @@ impl Diagnostic {
     /// The message for people, with the line and a caret.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-        let renderer = renderer.decor_style(if colour { DecorStyle::Unicode } else { DecorStyle::Ascii });
-        let mut group = Level::ERROR.primary_title(&self.message).elements(
-            self.source
-                .iter()
-                .map(|source| snippet(source, self.span, self.label.as_deref(), AnnotationKind::Primary)),
-        );
+        let renderer =
+            renderer.decor_style(if colour { DecorStyle::Unicode } else { DecorStyle::Ascii });
+        let mut group =
+            Level::ERROR.primary_title(&self.message).elements(self.source.iter().map(|source| {
+                snippet(source, self.span, self.label.as_deref(), AnnotationKind::Primary)
+            }));
         let mut at = self.source.as_ref();
         for note in &self.notes {
-            if at.is_none_or(|source| !Arc::ptr_eq(source, &note.source)) || !note.message.is_empty() {
+            if at.is_none_or(|source| !Arc::ptr_eq(source, &note.source))
+                || !note.message.is_empty()
+            {
                 group = group.element(Level::NOTE.message(&note.message));
             }
             group = group.element(snippet(&note.source, note.span, None, AnnotationKind::Context));

@@ -20,21 +20,21 @@ use super::constants::Constants;
 use super::diagnostic::Diagnostic;
 use super::host::{Host, Kernels};
 use super::infer::Memo;
-use super::options::Options;
 use super::keys::{self, Body, Forms, Reach, Surroundings};
 use super::make;
 use super::manifest::{self, State};
 use super::marshal::{self, Printed};
+use super::options::Options;
 use super::plan::{self, KeptTy, Plan};
 use super::syntax::{Name, Span};
 use super::types::Ty;
 use super::ufunc;
 use super::value::{
-    Class, ExceptionKind, KernelDef, KernelKind, Raised, Run, Stop, StructRef, Value,
+    Array, Class, ExceptionKind, KernelDef, KernelKind, Raised, Run, Stop, StructRef, Value,
 };
 use super::why::{self, Story};
 use super::world::Around;
-use crate::code::{self, CodeError, Engine};
+use crate::code::{self, CodeError, Engine, Loaded};
 use crate::key::Key;
 use crate::store::{Draft, Meta, Origin};
 
@@ -199,6 +199,24 @@ impl Dispatcher {
             inner.note_direct(key, &spec);
         }
         Some(spec)
+    }
+
+    /// The specialisation of a kernel that a module holds in a state that was seen before, for these numbers, without the
+    /// module.
+    pub(crate) fn recall_export(
+        &self,
+        state: &State,
+        name: &str,
+        args: &[Ty],
+    ) -> Option<Arc<Spec>> {
+        let (_, place) = state.exports.iter().find(|(export, _)| export == name)?;
+        let types = keys::types_digest(args, &mut |_| Key::from_bytes([0; 32]));
+        let unit = state.unit(&Key::from_bytes(*place).derive(types.as_bytes()))?;
+        let plan = state.plan.part(unit);
+        if plan.mentions_functions() {
+            return None;
+        }
+        self.lock().load_nameless(self, &plan).ok()
     }
 
     /// Looks, once, whether the program's files are in a state that was seen before.
@@ -417,17 +435,7 @@ impl Inner {
         question: Question,
     ) -> Result<Arc<Spec>, CodeError> {
         let start = std::time::Instant::now();
-        let store = dispatcher.engine.store();
-        let constants = &mut self.constants;
-        let program = make::recall_program(plan, |reference| match reference {
-            plan::Reference::Bytes(bytes) => Some(constants.address(bytes)),
-            plan::Reference::Array(digest, inline) => {
-                let digest = Key::from_bytes(*digest);
-                constants.find(digest, inline.as_deref(), &reach.arrays, store)
-            }
-            _ => None,
-        })?;
-        let loaded = dispatcher.engine.load(program)?;
+        let loaded = self.recalled(dispatcher, plan, &reach.arrays)?;
         let us = start.elapsed().as_micros() as u64;
 
         // Types name functions by what they say.
@@ -484,9 +492,8 @@ impl Inner {
                 None => (unit.file.clone(), unit.name.clone(), unit.ordinal),
             };
             (kept.file, kept.name, kept.ordinal) = name;
-            let by_place = def.as_ref().map(|def| {
-                keys::reach(def, around, &mut self.forms, Body::Place).root
-            });
+            let by_place =
+                def.as_ref().map(|def| keys::reach(def, around, &mut self.forms, Body::Place).root);
             kept.place = by_place.map_or([0; 32], |key| *key.as_bytes());
             let spec = Spec {
                 id: self.specs.len(),
@@ -508,6 +515,77 @@ impl Inner {
             self.add(spec);
         }
         Ok(Arc::clone(&self.specs[ids[0]]))
+    }
+
+    /// Loads what a plan says; of the kernels themselves nothing is known.
+    fn load_nameless(
+        &mut self,
+        dispatcher: &Dispatcher,
+        plan: &Plan,
+    ) -> Result<Arc<Spec>, CodeError> {
+        let start = std::time::Instant::now();
+        let loaded = self.recalled(dispatcher, plan, &[])?;
+        let us = start.elapsed().as_micros() as u64 / plan.units.len().max(1) as u64;
+        let nobody = |_: Key| None;
+        let mut ids = Vec::with_capacity(plan.units.len());
+        let first = self.specs.len();
+        let mut fresh = Vec::new();
+        for (place, unit) in plan.units.iter().enumerate() {
+            ids.push(match self.live_by_unit(unit) {
+                Some(spec) => spec.id,
+                None => {
+                    fresh.push(place);
+                    first + fresh.len() - 1
+                }
+            });
+        }
+        for place in fresh {
+            let unit = &plan.units[place];
+            let types = unit.types(&[], false, &nobody);
+            let (args, returns) = types.ok_or_else(|| CodeError::Gone(unit.name.clone()))?;
+            let (functions, origin) = make::loaded_functions(&loaded, place, unit.functions.len());
+            let mut kept = unit.clone();
+            for reference in &mut kept.references {
+                if let plan::Reference::Unit(at) = reference {
+                    *at = ids[*at as usize] as u32;
+                }
+            }
+            let spec = Spec {
+                id: self.specs.len(),
+                reach: Key::from_bytes(unit.def),
+                place: Some(Key::from_bytes(unit.place)),
+                def: None,
+                args,
+                returns,
+                callable: make::callable(&functions, &unit.signature),
+                functions,
+                kept,
+                stored: true,
+            };
+            self.report(&spec, origin, Question::Direct, us, "every file is as it was".into());
+            self.add(spec);
+        }
+        Ok(Arc::clone(&self.specs[ids[0]]))
+    }
+
+    /// The code of a plan.
+    fn recalled(
+        &mut self,
+        dispatcher: &Dispatcher,
+        plan: &Plan,
+        arrays: &[Arc<Array>],
+    ) -> Result<Loaded, CodeError> {
+        let store = dispatcher.engine.store();
+        let constants = &mut self.constants;
+        let program = make::recall_program(plan, |reference| match reference {
+            plan::Reference::Bytes(bytes) => Some(constants.address(bytes)),
+            plan::Reference::Array(digest, inline) => {
+                let digest = Key::from_bytes(*digest);
+                constants.find(digest, inline.as_deref(), arrays, store)
+            }
+            _ => None,
+        })?;
+        dispatcher.engine.load(program)
     }
 
     /// A specialisation of a kernel that only plans know.

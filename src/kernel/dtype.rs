@@ -188,7 +188,9 @@ impl DType {
             "int8" | "i1" | "b" | "byte" => DType::I8,
             "int16" | "i2" | "h" | "short" => DType::I16,
             "int32" | "i4" | "i" | "intc" => DType::I32,
-            "int64" | "i8" | "l" | "q" | "int" | "int_" | "intp" | "long" | "longlong" => DType::I64,
+            "int64" | "i8" | "l" | "q" | "int" | "int_" | "intp" | "long" | "longlong" => {
+                DType::I64
+            }
             "uint8" | "u1" | "B" | "ubyte" => DType::U8,
             "uint16" | "u2" | "H" | "ushort" => DType::U16,
             "uint32" | "u4" | "I" | "uintc" => DType::U32,
@@ -508,5 +510,9 @@ pub(super) fn float_to_i32(value: f64) -> i32 {
 
 /// The same to unsigned: negative values wrap as the signed ones do.
 pub(super) fn float_to_u64(value: f64) -> u64 {
-    if value >= 2f64.powi(63) && value < 2f64.powi(64) { value as u64 } else { float_to_i64(value) as u64 }
+    if value >= 2f64.powi(63) && value < 2f64.powi(64) {
+        value as u64
+    } else {
+        float_to_i64(value) as u64
+    }
 }

@@ -71,6 +71,13 @@ kinds! {
     UnicodeError < ValueError,
     Warning < Exception,
     RuntimeWarning < Warning,
+    UserWarning < Warning,
+    DeprecationWarning < Warning,
+    FutureWarning < Warning,
+    EOFError < Exception,
+    TimeoutError < OSError,
+    FileExistsError < OSError,
+    IsADirectoryError < OSError,
 }
 
 impl ExceptionKind {
@@ -85,7 +92,8 @@ impl ExceptionKind {
             let mut classes: Vec<Arc<Class>> = Vec::new();
             for &kind in ExceptionKind::ALL {
                 let parent = kind.parent().map(|parent| classes[parent as usize].clone());
-                let mro = parent.iter().flat_map(|p| std::iter::once(p).chain(&p.mro)).cloned().collect();
+                let mro =
+                    parent.iter().flat_map(|p| std::iter::once(p).chain(&p.mro)).cloned().collect();
                 classes.push(Arc::new(Class {
                     name: kind.name().into(),
                     module: "builtins".into(),

@@ -75,7 +75,13 @@ fn is_printable(c: char) -> bool {
     match c as u32 {
         0..0x20 | 0x7f..=0xa0 | 0xad => false,
         // Separators other than the space, marks of direction, surrogates' range and what is not assigned for private use.
-        0x1680 | 0x2000..=0x200f | 0x2028..=0x202f | 0x205f..=0x206f | 0x3000 | 0xfeff | 0xfff9..=0xfffb => false,
+        0x1680
+        | 0x2000..=0x200f
+        | 0x2028..=0x202f
+        | 0x205f..=0x206f
+        | 0x3000
+        | 0xfeff
+        | 0xfff9..=0xfffb => false,
         0xe000..=0xf8ff | 0xf0000.. => false,
         _ => true,
     }

@@ -258,7 +258,9 @@ arguments! {
     f64 => Value::Float;
 }
 
-impl<'a, T: marshal::Element, D: ndarray::Dimension> From<&'a mut ndarray::Array<T, D>> for Argument<'a> {
+impl<'a, T: marshal::Element, D: ndarray::Dimension> From<&'a mut ndarray::Array<T, D>>
+    for Argument<'a>
+{
     fn from(array: &'a mut ndarray::Array<T, D>) -> Self {
         Argument::from(array.view_mut())
     }

@@ -20,8 +20,8 @@ mod items;
 mod iterate;
 mod math;
 mod modules;
-mod number;
 mod numba;
+mod number;
 mod numpy;
 mod ops;
 mod show;
@@ -29,12 +29,7 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashMap,
-    io::Write,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::HashMap, io::Write, path::PathBuf, sync::Arc};
 
 pub use call::bind_to_parameters;
 pub use iterate::Iter;
@@ -51,6 +46,9 @@ use super::{
 
 /// How deep calls of host code may nest, as in Python.
 const MAX_DEPTH: usize = 1000;
+
+/// What the deepest call of host code leaves of the stack for what it calls.
+const HEADROOM: usize = 256 << 10;
 
 /// The stack that [`on_deep_stack`] gives host code. Pages that are not touched cost nothing.
 const STACK: usize = 1 << 29;
@@ -153,6 +151,8 @@ pub struct Host {
     pub impure: bool,
     /// The folders of packages, by dotted name.
     folders: HashMap<Name, Vec<PathBuf>>,
+    /// The modules whose bodies are running.
+    loading: Vec<Name>,
     depth: usize,
     /// The exceptions that are being handled, innermost last.
     handling: Vec<Raised>,
@@ -172,6 +172,7 @@ impl Host {
             stdout: Box::new(std::io::BufWriter::new(std::io::stdout())),
             impure: false,
             folders: HashMap::new(),
+            loading: Vec::new(),
             depth: 0,
             handling: Vec::new(),
             decorator_span: Span::default(),
@@ -268,6 +269,13 @@ pub fn on_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     })
 }
 
+/// Whether too little of this thread's stack is left to go on: on a stack that is not deep, Python's limit comes too
+/// late.
+fn out_of_stack() -> bool {
+    let here = 0u8;
+    std::ptr::from_ref(&here).addr() < super::runtime::stack::limit() + HEADROOM
+}
+
 /// The traceback's line for a frame that an exception leaves.
 fn traceback_frame(frame: &Frame) -> TraceFrame {
     TraceFrame { source: frame.source.clone(), span: frame.span, function: frame.name.clone() }
@@ -275,7 +283,9 @@ fn traceback_frame(frame: &Frame) -> TraceFrame {
 
 /// A name of Python's `builtins`.
 pub fn builtin(name: &str) -> Option<Value> {
-    if let Some(path) = builtins::NAMES.iter().find(|path| path.strip_prefix("builtins.") == Some(name)) {
+    if let Some(path) =
+        builtins::NAMES.iter().find(|path| path.strip_prefix("builtins.") == Some(name))
+    {
         return Some(Value::Builtin(Builtin(path)));
     }
     match name {
@@ -295,9 +305,12 @@ pub fn static_attribute(value: &Value, name: &str) -> Option<Value> {
         Value::Class(class) => class.lookup(name),
         Value::Type(ty) => numba::type_attribute(ty, name),
         Value::Builtin(builtin) => modules::member(builtin.0, name),
-        Value::Instance(instance) => {
-            instance.attributes.lock().iter().find(|(key, _)| &**key == name).map(|(_, value)| value.clone())
-        }
+        Value::Instance(instance) => instance
+            .attributes
+            .lock()
+            .iter()
+            .find(|(key, _)| &**key == name)
+            .map(|(_, value)| value.clone()),
         _ => None,
     }
 }

@@ -69,7 +69,11 @@ pub trait World {
 
     /// The type of the structref that `class`, a proxy, constructs from fields of these types, and `None` where the class
     /// is no proxy.
-    fn structref(&mut self, class: &Value, fields: &[Ty]) -> Result<Option<Arc<StructRefTy>>, Diagnostic>;
+    fn structref(
+        &mut self,
+        class: &Value,
+        fields: &[Ty],
+    ) -> Result<Option<Arc<StructRefTy>>, Diagnostic>;
 }
 
 /// A kernel for arguments of certain types.
@@ -122,7 +126,11 @@ struct Entry {
 /// # Errors
 ///
 /// What the kernel does that the language has not, or that has no type, with its place and a hint.
-pub fn specialise(def: &Arc<KernelDef>, args: &[Ty], world: &mut dyn World) -> Result<Specialised, Diagnostic> {
+pub fn specialise(
+    def: &Arc<KernelDef>,
+    args: &[Ty],
+    world: &mut dyn World,
+) -> Result<Specialised, Diagnostic> {
     let key = (FunctionTy(def.clone()), args.to_vec());
     for _ in 0..2 {
         if let Some(entry) = world.memo().entries.get_mut(&key)
@@ -133,7 +141,9 @@ pub fn specialise(def: &Arc<KernelDef>, args: &[Ty], world: &mut dyn World) -> R
             }
             let estimate = entry.estimate.clone();
             let forced = forced(def, args);
-            return match Walker::run(world, def, args, estimate, forced.as_ref()).map_err(|stop| refused(stop, def))? {
+            return match Walker::run(world, def, args, estimate, forced.as_ref())
+                .map_err(|stop| refused(stop, def))?
+            {
                 (Some(specialised), _, _) => Ok(specialised),
                 _ => Err(endless(def)),
             };
@@ -169,7 +179,11 @@ pub fn ufunc_loop(
 }
 
 /// The return type, or `None` where it hangs on a kernel that is being typed.
-fn return_type(def: &Arc<KernelDef>, args: &[Ty], world: &mut dyn World) -> Result<Option<Ty>, Stop> {
+fn return_type(
+    def: &Arc<KernelDef>,
+    args: &[Ty],
+    world: &mut dyn World,
+) -> Result<Option<Ty>, Stop> {
     let key = (FunctionTy(def.clone()), args.to_vec());
     let memo = world.memo();
     if let Some(entry) = memo.entries.get_mut(&key) {
@@ -182,7 +196,12 @@ fn return_type(def: &Arc<KernelDef>, args: &[Ty], world: &mut dyn World) -> Resu
         return Ok(entry.estimate.clone());
     }
     if let Some(known) = world.known_return(def, args) {
-        let entry = Entry { estimate: Some(known.clone()), open: None, consulted: false, specialised: None };
+        let entry = Entry {
+            estimate: Some(known.clone()),
+            open: None,
+            consulted: false,
+            specialised: None,
+        };
         world.memo().entries.insert(key, entry);
         return Ok(Some(known));
     }
@@ -190,18 +209,27 @@ fn return_type(def: &Arc<KernelDef>, args: &[Ty], world: &mut dyn World) -> Resu
 }
 
 /// Types `def` until what it returns is settled, or as far as the kernels around it allow.
-fn infer(def: &Arc<KernelDef>, args: &[Ty], world: &mut dyn World) -> Result<Option<Ty>, Diagnostic> {
+fn infer(
+    def: &Arc<KernelDef>,
+    args: &[Ty],
+    world: &mut dyn World,
+) -> Result<Option<Ty>, Diagnostic> {
     let key = (FunctionTy(def.clone()), args.to_vec());
     let forced = forced(def, args);
     let memo = world.memo();
     if memo.depth > 200 {
-        return Err(Diagnostic::new(&def.function.source, def.function.name_span, "kernels call each other with ever new types")
-            .hint("convert the arguments so that the types come back"));
+        return Err(Diagnostic::new(
+            &def.function.source,
+            def.function.name_span,
+            "kernels call each other with ever new types",
+        )
+        .hint("convert the arguments so that the types come back"));
     }
     memo.depth += 1;
     let depth = memo.depth;
     let outer = std::mem::replace(&mut memo.lowest, usize::MAX);
-    let entry = Entry { estimate: forced.clone(), open: Some(depth), consulted: false, specialised: None };
+    let entry =
+        Entry { estimate: forced.clone(), open: Some(depth), consulted: false, specialised: None };
     memo.entries.insert(key.clone(), entry);
     let mut estimate = forced.clone();
     let outcome = loop {

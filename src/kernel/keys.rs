@@ -22,8 +22,8 @@ use super::source::Source;
 use super::syntax::{self, Name};
 use super::types::{Literal, Ty};
 use super::value::{
-    Array, Class, DType, Descriptor, Function, KernelDef, KernelKind, Overload, OverloadTarget, Scalar,
-    StructDef, TypeKey, Value,
+    Array, Class, DType, Descriptor, Function, KernelDef, KernelKind, Overload, OverloadTarget,
+    Scalar, StructDef, TypeKey, Value,
 };
 use crate::key::Key;
 
@@ -89,14 +89,8 @@ pub(crate) fn reach(
     forms: &mut Forms,
     body: Body,
 ) -> Reach {
-    let mut walk = Walk {
-        around,
-        forms,
-        body,
-        nodes: Vec::new(),
-        index: HashMap::new(),
-        arrays: Vec::new(),
-    };
+    let mut walk =
+        Walk { around, forms, body, nodes: Vec::new(), index: HashMap::new(), arrays: Vec::new() };
     walk.node(Subject::Kernel(Arc::clone(def)));
     let mut next = 0;
     while next < walk.nodes.len() {
@@ -118,13 +112,6 @@ pub(crate) fn types_digest(types: &[Ty], of: &mut dyn FnMut(&Arc<KernelDef>) -> 
     for ty in types {
         bytes.ty(ty, of);
     }
-    Key::from_bytes(*blake3::hash(&bytes.0).as_bytes())
-}
-
-/// The digest of an array's elements and of how they are laid out.
-pub(crate) fn array_digest(array: &Array) -> Key {
-    let mut bytes = Bytes::default();
-    bytes.array(array);
     Key::from_bytes(*blake3::hash(&bytes.0).as_bytes())
 }
 

@@ -60,8 +60,7 @@ pub(crate) fn make(dispatcher: &Dispatcher, host: &mut Host, request: &Request) 
     let first = inner.specs.len();
     let program = program(dispatcher, &mut inner.constants, &all, &inner.specs)
         .map_err(|error| internal(&request.def, &error))?;
-    let loaded =
-        dispatcher.engine.load(program).map_err(|error| internal(&request.def, &error))?;
+    let loaded = dispatcher.engine.load(program).map_err(|error| internal(&request.def, &error))?;
 
     let around = surroundings(host);
     let mut made = Vec::with_capacity(all.len());
@@ -74,9 +73,8 @@ pub(crate) fn make(dispatcher: &Dispatcher, host: &mut Host, request: &Request) 
         let place_key = inner.place_key(&request, &by_place, around);
         let (digest, place_digest) = (reach.kernels[0].0, by_place.kernels[0].0);
         let mut forms = std::mem::take(&mut inner.forms);
-        let mut digest_of = |def: &Arc<KernelDef>| {
-            keys::reach(def, around, &mut forms, Body::Canonical).root
-        };
+        let mut digest_of =
+            |def: &Arc<KernelDef>| keys::reach(def, around, &mut forms, Body::Canonical).root;
         let unit = plan::Unit {
             def: *digest.as_bytes(),
             place: *place_digest.as_bytes(),
@@ -169,8 +167,7 @@ fn type_all(dispatcher: &Dispatcher, host: &mut Host, request: &Request) -> Run<
         }
         let start = Instant::now();
         let isa = dispatcher.engine.target().isa();
-        let fail =
-            |error: LowerError| refuse(&request.def, format!("internal error: {error}"));
+        let fail = |error: LowerError| refuse(&request.def, format!("internal error: {error}"));
         let mut lowered = lower::lower(&typed.function, isa).map_err(fail)?;
         if request.def.kind == KernelKind::Cfunc {
             let unit = format!("k{}", all.len());
@@ -259,6 +256,7 @@ fn program(
             let user = UserExternalName { namespace, index: number as u32 };
             program.declare(user, text)?;
         }
+        let parts: String = lowered.functions[2..].iter().map(Clif::to_string).collect();
         for (at, clif) in lowered.functions.iter().enumerate() {
             let mut clif: Clif = clif.clone();
             renumber(&mut clif, |index| UserExternalName { namespace, index });
@@ -274,6 +272,8 @@ fn program(
                 args.join(", "),
                 typed.returns
             );
+            // A unit is made anew when a part of it is.
+            let digest = if at == 0 { digest.derive(parts.as_bytes()) } else { digest };
             let naming = Naming { digest, label: &label, stored: options.cache };
             program.define_as(&format!("k{place}.{at}"), clif, naming)?;
         }
@@ -403,15 +403,14 @@ fn unit_of(loaded: &Loaded, place: usize, at: usize) -> code::Unit {
     loaded.unit(&name).expect("what was defined was loaded")
 }
 
-/// The loaded functions of the unit at this place of a program, and where its code came from: if any of it was made here,
-/// it was made.
+/// The loaded functions of the unit at this place of a program, and where the code of the unit itself came from. Its entry
+/// may have been made by another process, which shares the work function by function.
 pub(crate) fn loaded_functions(
     loaded: &Loaded,
     place: usize,
     count: usize,
 ) -> (Vec<code::Function>, Origin) {
-    let units = (0..count).map(|at| unit_of(loaded, place, at));
-    let origin = units.map(|unit| unit.origin).max().unwrap_or(Origin::Memory);
+    let origin = unit_of(loaded, place, 0).origin;
     let function = |at| loaded.function(&format!("k{place}.{at}")).expect("it was loaded").clone();
     ((0..count).map(function).collect(), origin)
 }

@@ -262,9 +262,9 @@ impl Stamps {
     pub(crate) fn load(store: &Store, key: &Key, folders: &[PathBuf]) -> Self {
         let note = store.note(key).unwrap_or_default();
         let kept: Vec<(Place, Stamp, [u8; 32])> = postcard::from_bytes(&note).unwrap_or_default();
-        let known = kept.into_iter().map(|(place, stamp, digest)| {
-            (place.path(folders), (stamp, Key::from_bytes(digest)))
-        });
+        let known = kept
+            .into_iter()
+            .map(|(place, stamp, digest)| (place.path(folders), (stamp, Key::from_bytes(digest))));
         Stamps { known: known.collect(), ..Stamps::default() }
     }
 
@@ -298,15 +298,8 @@ fn is_local(path: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
         /// ext, xfs, btrfs, tmpfs, overlay, f2fs, zfs.
-        const LOCAL: [i64; 7] = [
-            0xEF53,
-            0x5846_5342,
-            0x9123_683E,
-            0x0102_1994,
-            0x794c_7630,
-            0xF2F5_2010,
-            0x2FC1_2FC1,
-        ];
+        const LOCAL: [i64; 7] =
+            [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x794c_7630, 0xF2F5_2010, 0x2FC1_2FC1];
         rustix::fs::statfs(path).is_ok_and(|statfs| LOCAL.contains(&(statfs.f_type as i64)))
     }
     #[cfg(not(target_os = "linux"))]

@@ -11,12 +11,12 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::abi::{ArrayData, Data, KernelError};
-use super::infer;
-use super::ir::{self, Type};
-use super::runtime::{self, memory::Memory};
 use super::bind;
 use super::dispatch::{Dispatcher, Request};
 use super::host::Host;
+use super::infer;
+use super::ir::{self, Type};
+use super::runtime::{self, memory::Memory};
 use super::types::{ArrayTy, Layout, Ty};
 use super::value::{
     Array, Buffer, Class, DType, ExceptionKind, KernelDef, Raised, Run, Scalar, StructRef, Value,
@@ -357,9 +357,8 @@ pub(crate) fn call_with(
             let element = self::element(&element.unwrap_or(DType::U8));
             // SAFETY: the array is borrowed for the call, for writing where the kernel may write; what outlives the call is
             // copied, because nobody owns the memory.
-            let data = unsafe {
-                ArrayData::new(element, None, *first, shape.clone(), strides.clone())
-            };
+            let data =
+                unsafe { ArrayData::new(element, None, *first, shape.clone(), strides.clone()) };
             Ok(Data::Array(data))
         }
     });

@@ -39,11 +39,13 @@ impl Options {
             cache: true,
         };
         for (name, value) in &def.options {
+            let switch =
+                matches!(&**name, "fastmath" | "parallel" | "boundscheck" | "forceobj" | "cache");
             let flag = match value {
                 Value::Bool(flag) => Some(*flag),
                 Value::None => None,
                 Value::Set(_) | Value::Dict(_) if &**name == "fastmath" => Some(true),
-                Value::Str(_) => None,
+                _ if !switch => None,
                 _ => {
                     return Err(Diagnostic::new(
                         &def.function.source,

@@ -17,9 +17,9 @@ use super::{
     diagnostic::Diagnostic,
     source::Source,
     syntax::{
-        Arg, BinaryOp, ClassDef, Clause, CompareOp, Comprehension, ComprehensionKind, Expr, ExprKind,
-        FStringPart, Function, Handler, ImportName, LogicOp, Module, Name, Param, Params, Scope, Span, Stmt,
-        StmtKind, UnaryOp,
+        Arg, BinaryOp, ClassDef, Clause, CompareOp, Comprehension, ComprehensionKind, Expr,
+        ExprKind, FStringPart, Function, Handler, ImportName, LogicOp, Module, Name, Param, Params,
+        Scope, Span, Stmt, StmtKind, UnaryOp,
     },
 };
 
@@ -33,7 +33,8 @@ type Result<T> = std::result::Result<T, Box<Diagnostic>>;
 /// # Errors
 /// Text that is no Python, or syntax that cachelift does not support.
 pub fn parse_module(source: &Arc<Source>) -> Result<Module> {
-    let parsed = ruff_python_parser::parse_module(&source.text).map_err(|e| syntax_error(source, &e))?;
+    let parsed =
+        ruff_python_parser::parse_module(&source.text).map_err(|e| syntax_error(source, &e))?;
     let tree = parsed.into_syntax();
     let mut depth = Depth::default();
     depth.visit_body(&tree.body);
@@ -52,7 +53,8 @@ pub fn parse_module(source: &Arc<Source>) -> Result<Module> {
 /// # Errors
 /// As for [`parse_module`].
 pub fn parse_expression(source: &Arc<Source>) -> Result<Expr> {
-    let parsed = ruff_python_parser::parse_expression(&source.text).map_err(|e| syntax_error(source, &e))?;
+    let parsed =
+        ruff_python_parser::parse_expression(&source.text).map_err(|e| syntax_error(source, &e))?;
     let tree = parsed.into_syntax();
     let mut depth = Depth::default();
     depth.visit_expr(&tree.body);
@@ -177,7 +179,8 @@ impl<'a> Visitor<'a> for Bindings {
             ruff::Stmt::FunctionDef(def) => {
                 self.bind(&def.name);
                 def.decorator_list.iter().for_each(|d| self.visit_expr(&d.expression));
-                let defaults = def.parameters.iter_non_variadic_params().filter_map(|p| p.default());
+                let defaults =
+                    def.parameters.iter_non_variadic_params().filter_map(|p| p.default());
                 defaults.for_each(|default| self.visit_expr(default));
             }
             ruff::Stmt::ClassDef(class) => {
@@ -185,7 +188,9 @@ impl<'a> Visitor<'a> for Bindings {
                 class.decorator_list.iter().for_each(|d| self.visit_expr(&d.expression));
                 class.bases().iter().for_each(|base| self.visit_expr(base));
             }
-            ruff::Stmt::Global(global) => self.globals.extend(global.names.iter().map(|n| n.to_string())),
+            ruff::Stmt::Global(global) => {
+                self.globals.extend(global.names.iter().map(|n| n.to_string()))
+            }
             ruff::Stmt::Nonlocal(nonlocal) => {
                 self.nonlocals.extend(nonlocal.names.iter().map(|n| n.to_string()));
             }
@@ -373,7 +378,9 @@ impl<'s> Convert<'s> {
                     names: self.aliases(&s.names),
                 }
             }
-            ruff::Stmt::Global(s) => StmtKind::Global(s.names.iter().map(|n| self.intern(n)).collect()),
+            ruff::Stmt::Global(s) => {
+                StmtKind::Global(s.names.iter().map(|n| self.intern(n)).collect())
+            }
             ruff::Stmt::Nonlocal(s) => {
                 let names: Vec<Name> = s.names.iter().map(|n| self.intern(n)).collect();
                 for name in &names {
@@ -413,10 +420,18 @@ impl<'s> Convert<'s> {
                 return self.refuse(keyword(s.range(), 5), "`match` is not supported", hint);
             }
             ruff::Stmt::For(s) => {
-                return self.refuse(keyword(s.range(), 5), "`async` is not supported", "write a plain `for`");
+                return self.refuse(
+                    keyword(s.range(), 5),
+                    "`async` is not supported",
+                    "write a plain `for`",
+                );
             }
             ruff::Stmt::Try(s) => {
-                return self.refuse(keyword(s.range(), 3), "`except*` is not supported", "write `except`");
+                return self.refuse(
+                    keyword(s.range(), 3),
+                    "`except*` is not supported",
+                    "write `except`",
+                );
             }
             ruff::Stmt::TypeAlias(s) => {
                 let hint = "assign the type to a name: `T = int64`";
@@ -459,8 +474,11 @@ impl<'s> Convert<'s> {
             let hint = "leave them out: kernels are typed by their calls";
             return self.refuse(&**params, "type parameters are not supported", hint);
         }
-        let decorators =
-            def.decorator_list.iter().map(|d| self.expr(&d.expression)).collect::<Result<Vec<_>>>()?;
+        let decorators = def
+            .decorator_list
+            .iter()
+            .map(|d| self.expr(&d.expression))
+            .collect::<Result<Vec<_>>>()?;
         let name = self.bind_name(&def.name);
         let params = self.params(&def.parameters)?;
         let mut bindings = Bindings::default();
@@ -533,14 +551,29 @@ impl<'s> Convert<'s> {
             keyword_only.push(one(&param.parameter, param.default())?);
         }
         let double_star = params.kwarg.as_ref().map(|param| one(param, None)).transpose()?;
-        Ok(Params { positional, positional_only: params.posonlyargs.len(), star, keyword_only, double_star })
+        Ok(Params {
+            positional,
+            positional_only: params.posonlyargs.len(),
+            star,
+            keyword_only,
+            double_star,
+        })
     }
 
-    fn enter(&mut self, kind: ScopeKind, params: &Params, bindings: &Bindings, at: TextRange) -> Result<()> {
+    fn enter(
+        &mut self,
+        kind: ScopeKind,
+        params: &Params,
+        bindings: &Bindings,
+        at: TextRange,
+    ) -> Result<()> {
         let mut state = ScopeState { kind, ..ScopeState::default() };
         for param in params.iter() {
             if state.scope.locals.contains(&param.name) {
-                return self.error(at, format!("duplicate argument '{}' in function definition", param.name));
+                return self.error(
+                    at,
+                    format!("duplicate argument '{}' in function definition", param.name),
+                );
             }
             state.scope.locals.push(param.name.clone());
         }
@@ -548,7 +581,8 @@ impl<'s> Convert<'s> {
         state.nonlocals = bindings.nonlocals.iter().map(|name| self.intern(name)).collect();
         for name in state.globals.iter().chain(&state.nonlocals) {
             if state.scope.locals.contains(name) {
-                return self.error(at, format!("name '{name}' is parameter and global or nonlocal"));
+                return self
+                    .error(at, format!("name '{name}' is parameter and global or nonlocal"));
             }
         }
         for name in &bindings.bound {
@@ -627,8 +661,11 @@ impl<'s> Convert<'s> {
             let hint = "leave it out: classes of host code are plain";
             return self.refuse(keyword, "keywords of a class are not supported", hint);
         }
-        let decorators =
-            class.decorator_list.iter().map(|d| self.expr(&d.expression)).collect::<Result<Vec<_>>>()?;
+        let decorators = class
+            .decorator_list
+            .iter()
+            .map(|d| self.expr(&d.expression))
+            .collect::<Result<Vec<_>>>()?;
         let bases = self.exprs(class.bases())?;
         let name = self.bind_name(&class.name);
         self.scopes.push(ScopeState { kind: ScopeKind::Class, ..ScopeState::default() });
@@ -766,9 +803,12 @@ impl<'s> Convert<'s> {
             ruff::Expr::SetComp(e) => {
                 self.comprehension(ComprehensionKind::Set, None, &e.elt, &e.generators)?
             }
-            ruff::Expr::DictComp(e) => {
-                self.comprehension(ComprehensionKind::Dict, e.key.as_deref(), &e.value, &e.generators)?
-            }
+            ruff::Expr::DictComp(e) => self.comprehension(
+                ComprehensionKind::Dict,
+                e.key.as_deref(),
+                &e.value,
+                &e.generators,
+            )?,
             ruff::Expr::Generator(e) => {
                 self.comprehension(ComprehensionKind::Generator, None, &e.elt, &e.generators)?
             }
@@ -782,7 +822,11 @@ impl<'s> Convert<'s> {
                 if matches!(self.scope().kind, ScopeKind::Comprehension | ScopeKind::Generator) {
                     self.resolve(&bound, false);
                 }
-                ExprKind::Walrus { name: self.bind_name(&name.id), name_span: span(name.range), value }
+                ExprKind::Walrus {
+                    name: self.bind_name(&name.id),
+                    name_span: span(name.range),
+                    value,
+                }
             }
             ruff::Expr::Yield(e) => {
                 if self.scope().kind != ScopeKind::Function {
@@ -808,12 +852,16 @@ impl<'s> Convert<'s> {
 
     fn arg(&mut self, arg: ruff::ArgOrKeyword<'_>) -> Result<Arg> {
         Ok(match arg {
-            ruff::ArgOrKeyword::Arg(ruff::Expr::Starred(starred)) => Arg::Star(self.expr(&starred.value)?),
+            ruff::ArgOrKeyword::Arg(ruff::Expr::Starred(starred)) => {
+                Arg::Star(self.expr(&starred.value)?)
+            }
             ruff::ArgOrKeyword::Arg(expr) => Arg::Positional(self.expr(expr)?),
             ruff::ArgOrKeyword::Keyword(keyword) => {
                 let value = self.expr(&keyword.value)?;
                 match &keyword.arg {
-                    Some(name) => Arg::Keyword { name: self.intern(name), span: span(name.range), value },
+                    Some(name) => {
+                        Arg::Keyword { name: self.intern(name), span: span(name.range), value }
+                    }
                     None => Arg::DoubleStar(value),
                 }
             }
@@ -834,7 +882,11 @@ impl<'s> Convert<'s> {
             return self.refuse(clause, "`async` is not supported", "write a plain `for`");
         }
         if kind == ComprehensionKind::Dict && key.is_none() {
-            return self.refuse(item, "`**` in a comprehension is not supported", "write `key: value`");
+            return self.refuse(
+                item,
+                "`**` in a comprehension is not supported",
+                "write `key: value`",
+            );
         }
         // The first iterable is evaluated outside.
         let mut first_iter = Some(self.expr(&first.iter)?);
@@ -861,10 +913,20 @@ impl<'s> Convert<'s> {
         let inside = inside();
         let state = self.leave();
         let (clauses, key, item) = inside?;
-        Ok(ExprKind::Comprehension(Arc::new(Comprehension { kind, item, key, clauses, scope: state.scope })))
+        Ok(ExprKind::Comprehension(Arc::new(Comprehension {
+            kind,
+            item,
+            key,
+            clauses,
+            scope: state.scope,
+        })))
     }
 
-    fn f_string(&mut self, elements: &ruff::InterpolatedStringElements, parts: &mut Vec<FStringPart>) -> Result<()> {
+    fn f_string(
+        &mut self,
+        elements: &ruff::InterpolatedStringElements,
+        parts: &mut Vec<FStringPart>,
+    ) -> Result<()> {
         for element in elements {
             match element {
                 ruff::InterpolatedStringElement::Literal(text) => text_part(parts, &text.value),
@@ -900,7 +962,10 @@ fn text_part(parts: &mut Vec<FStringPart>, text: &str) {
 
 /// The first bytes of a range: a keyword.
 fn keyword(range: TextRange, length: u32) -> TextRange {
-    TextRange::new(range.start(), (range.start() + ruff_text_size::TextSize::new(length)).min(range.end()))
+    TextRange::new(
+        range.start(),
+        (range.start() + ruff_text_size::TextSize::new(length)).min(range.end()),
+    )
 }
 
 /// The value of an integer literal as the lexer keeps it, in any base.
@@ -1011,7 +1076,9 @@ mod tests {
 
     #[test]
     fn global_and_nonlocal_are_no_locals() {
-        let f = function("def f():\n    global n\n    n = 1\n    m = 2\n    def g():\n        nonlocal m\n        m += n\n    return g\n");
+        let f = function(
+            "def f():\n    global n\n    n = 1\n    m = 2\n    def g():\n        nonlocal m\n        m += n\n    return g\n",
+        );
         assert_eq!(texts(&f.scope.locals), ["m", "g"]);
         let g = inner(&f);
         assert!(g.scope.locals.is_empty());
@@ -1077,7 +1144,9 @@ mod tests {
         ] {
             let _ = parse(&text);
         }
-        assert!(parse(&format!("x = 1{}\n", "+1".repeat(500))).unwrap_err().message.contains("nests"));
+        assert!(
+            parse(&format!("x = 1{}\n", "+1".repeat(500))).unwrap_err().message.contains("nests")
+        );
         assert!(parse(&format!("x = 1{}\n", "+1".repeat(300))).is_ok());
     }
 
@@ -1087,9 +1156,13 @@ mod tests {
         let ExprKind::FString(parts) = parse_expression(&source).unwrap().kind else { panic!() };
         assert_eq!(parts.len(), 4);
         assert!(matches!(&parts[0], FStringPart::Text(t) if &**t == "ab"));
-        assert!(matches!(&parts[1], FStringPart::Value { conversion: Some('r'), spec, .. } if spec.len() == 2));
+        assert!(
+            matches!(&parts[1], FStringPart::Value { conversion: Some('r'), spec, .. } if spec.len() == 2)
+        );
         assert!(matches!(&parts[2], FStringPart::Text(t) if &**t == "cy="));
-        assert!(matches!(&parts[3], FStringPart::Value { conversion: Some('r'), spec, .. } if spec.is_empty()));
+        assert!(
+            matches!(&parts[3], FStringPart::Value { conversion: Some('r'), spec, .. } if spec.is_empty())
+        );
     }
 
     proptest! {

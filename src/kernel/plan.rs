@@ -15,9 +15,7 @@ use cranelift_codegen::ir::Signature;
 use serde::{Deserialize, Serialize};
 
 use super::ir::FunctionType;
-use super::types::{
-    ArrayTy, Field, FunctionTy, IntTy, Layout, Literal, RecordTy, StructRefTy, Ty,
-};
+use super::types::{ArrayTy, Field, FunctionTy, IntTy, Layout, Literal, RecordTy, StructRefTy, Ty};
 use super::value::KernelDef;
 use crate::key::Key;
 
@@ -130,9 +128,8 @@ impl Plan {
 
     /// Adds the units of another plan; equal ones are shared. Says where each of them is now.
     pub(crate) fn absorb(&mut self, other: &Plan) -> Vec<usize> {
-        let is_same = |a: &Unit, b: &Unit| {
-            a.def == b.def && a.args == b.args && a.functions == b.functions
-        };
+        let is_same =
+            |a: &Unit, b: &Unit| a.def == b.def && a.args == b.args && a.functions == b.functions;
         let mut places = Vec::with_capacity(other.units.len());
         let mut fresh = self.units.len();
         for unit in &other.units {
@@ -254,18 +251,15 @@ impl KeptTy {
             KeptTy::Tuple(items) | KeptTy::StarArgs(items) => {
                 items.iter().any(Self::mentions_function)
             }
-            KeptTy::StructRef { fields, .. } => {
-                fields.iter().any(|(_, ty)| ty.mentions_function())
-            }
+            KeptTy::StructRef { fields, .. } => fields.iter().any(|(_, ty)| ty.mentions_function()),
             _ => false,
         }
     }
 
     /// The type; `def` knows the functions. `None` if it does not know one.
     pub(crate) fn ty(&self, def: &dyn Fn(Key) -> Option<Arc<KernelDef>>) -> Option<Ty> {
-        let all = |types: &[KeptTy]| -> Option<Arc<[Ty]>> {
-            types.iter().map(|ty| ty.ty(def)).collect()
-        };
+        let all =
+            |types: &[KeptTy]| -> Option<Arc<[Ty]>> { types.iter().map(|ty| ty.ty(def)).collect() };
         Some(match self {
             KeptTy::Bool => Ty::Bool,
             KeptTy::Int(bits, signed) => Ty::Int(IntTy { bits: *bits, signed: *signed }),

@@ -69,7 +69,11 @@ pub struct Resolver {
 
 impl Resolver {
     /// A resolver for a program in `root`, with more folders to search after it.
-    pub fn new(files: Box<dyn Files>, root: PathBuf, path: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub fn new(
+        files: Box<dyn Files>,
+        root: PathBuf,
+        path: impl IntoIterator<Item = PathBuf>,
+    ) -> Self {
         let path = std::iter::once(root.clone()).chain(path).collect();
         Resolver { files, root, path, read: Vec::new(), absent: Vec::new(), data: Vec::new() }
     }
@@ -109,7 +113,10 @@ impl Resolver {
         }
         let bytes = self.files.read(path)?;
         let text = String::from_utf8(bytes).map_err(|error| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("{} is not UTF-8: {error}", path.display()))
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{} is not UTF-8: {error}", path.display()),
+            )
         })?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
         let source = Arc::new(Source::new(self.name_of(path), Some(path.to_owned()), text));
@@ -124,7 +131,9 @@ impl Resolver {
     pub fn read_data(&mut self, path: &Path) -> io::Result<Vec<u8>> {
         let result = self.files.read(path);
         match &result {
-            Ok(_) if !self.data.iter().any(|known| known == path) => self.data.push(path.to_owned()),
+            Ok(_) if !self.data.iter().any(|known| known == path) => {
+                self.data.push(path.to_owned())
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.miss(path.to_owned()),
             _ => {}
         }
@@ -162,7 +171,12 @@ impl Resolver {
     fn look(&mut self, path: &Path) -> io::Result<Option<Arc<Source>>> {
         match self.open(path) {
             Ok(source) => Ok(Some(source)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
                 self.miss(path.to_owned());
                 Ok(None)
             }
@@ -181,8 +195,11 @@ impl Resolver {
     /// A file's name in messages and summaries: its path from the root, or from the folder of the search path.
     fn name_of(&self, path: &Path) -> String {
         let inside = self.path.iter().find_map(|folder| path.strip_prefix(folder).ok());
-        let parts: Vec<_> =
-            inside.unwrap_or(path).components().map(|part| part.as_os_str().to_string_lossy()).collect();
+        let parts: Vec<_> = inside
+            .unwrap_or(path)
+            .components()
+            .map(|part| part.as_os_str().to_string_lossy())
+            .collect();
         parts.join("/")
     }
 }
@@ -217,7 +234,9 @@ mod tests {
         assert!(matches!(r.find("a", None), Ok(Some(Found::Module(s))) if &*s.name == "a.py"));
         assert_eq!(r.absent(), [PathBuf::from("/p/a/__init__.py")]);
         let mut r = resolver(&["/p/a.py", "/p/a/__init__.py"]);
-        assert!(matches!(r.find("a", None), Ok(Some(Found::Package(s, _))) if &*s.name == "a/__init__.py"));
+        assert!(
+            matches!(r.find("a", None), Ok(Some(Found::Package(s, _))) if &*s.name == "a/__init__.py")
+        );
         assert!(r.absent().is_empty());
     }
 

@@ -44,7 +44,9 @@ pub fn promote(a: &Ty, b: &Ty) -> Option<Ty> {
             }
         }
         (Ty::Float32, Ty::Int(int)) | (Ty::Int(int), Ty::Float32) if int.bits <= 16 => Ty::Float32,
-        (Ty::Float32 | Ty::Float64 | Ty::Int(_), Ty::Float32 | Ty::Float64 | Ty::Int(_)) => Ty::Float64,
+        (Ty::Float32 | Ty::Float64 | Ty::Int(_), Ty::Float32 | Ty::Float64 | Ty::Int(_)) => {
+            Ty::Float64
+        }
         _ => return None,
     })
 }
@@ -60,17 +62,23 @@ pub fn unify(a: &Ty, b: &Ty) -> Option<Ty> {
         (Ty::None, Ty::Optional(_)) => b.clone(),
         (Ty::Optional(_), Ty::None) => a.clone(),
         (Ty::Optional(a), Ty::Optional(b)) => Ty::Optional(Arc::new(unify(a, b)?)),
-        (Ty::Optional(inner), other) | (other, Ty::Optional(inner)) => Ty::Optional(Arc::new(unify(inner, other)?)),
-        (Ty::None, other) | (other, Ty::None) if has_value(other) => Ty::Optional(Arc::new(other.clone())),
+        (Ty::Optional(inner), other) | (other, Ty::Optional(inner)) => {
+            Ty::Optional(Arc::new(unify(inner, other)?))
+        }
+        (Ty::None, other) | (other, Ty::None) if has_value(other) => {
+            Ty::Optional(Arc::new(other.clone()))
+        }
         (Ty::Tuple(a), Ty::Tuple(b)) if a.len() == b.len() => {
             Ty::Tuple(a.iter().zip(b.iter()).map(|(a, b)| unify(a, b)).collect::<Option<_>>()?)
         }
-        (Ty::Array(a), Ty::Array(b)) if a.ndim == b.ndim && a.dtype == b.dtype => Ty::Array(Arc::new(ArrayTy {
-            dtype: a.dtype.clone(),
-            ndim: a.ndim,
-            layout: if a.layout == b.layout { a.layout } else { Layout::A },
-            readonly: a.readonly || b.readonly,
-        })),
+        (Ty::Array(a), Ty::Array(b)) if a.ndim == b.ndim && a.dtype == b.dtype => {
+            Ty::Array(Arc::new(ArrayTy {
+                dtype: a.dtype.clone(),
+                ndim: a.ndim,
+                layout: if a.layout == b.layout { a.layout } else { Layout::A },
+                readonly: a.readonly || b.readonly,
+            }))
+        }
         (Ty::Range(a), Ty::Range(b)) => match unify(&Ty::Int(*a), &Ty::Int(*b))? {
             Ty::Int(int) => Ty::Range(int),
             _ => return None,
@@ -81,7 +89,8 @@ pub fn unify(a: &Ty, b: &Ty) -> Option<Ty> {
 
 /// Whether values of the type exist when the program runs, so that an optional one can hold them.
 fn has_value(ty: &Ty) -> bool {
-    ty.is_number() || matches!(ty, Ty::Tuple(_) | Ty::Array(_) | Ty::StructRef(_) | Ty::Record(_) | Ty::Str)
+    ty.is_number()
+        || matches!(ty, Ty::Tuple(_) | Ty::Array(_) | Ty::StructRef(_) | Ty::Record(_) | Ty::Str)
 }
 
 /// How far a conversion is from none at all; of several signatures the one with the least sum is chosen.
@@ -104,7 +113,9 @@ pub fn convert(from: &Ty, to: &Ty) -> Option<Conversion> {
         return Some(C::Exact);
     }
     Some(match (from, to) {
-        (Ty::Literal(_) | Ty::Omitted(_) | Ty::StarArgs(_), _) => convert(&from.unliteral(), to)?.max(C::Promote),
+        (Ty::Literal(_) | Ty::Omitted(_) | Ty::StarArgs(_), _) => {
+            convert(&from.unliteral(), to)?.max(C::Promote)
+        }
         (Ty::Bool, other) if other.is_number() => C::Safe,
         (other, Ty::Bool) if other.is_number() => C::Unsafe,
         (Ty::Int(a), Ty::Int(b)) if a.signed == b.signed => {
@@ -211,7 +222,9 @@ pub fn binary(op: BinaryOp, a: &Ty, b: &Ty) -> Option<Rule> {
     match op {
         B::Add | B::Sub | B::Mul | B::Div => rule([met.clone(), met.clone()], met),
         B::FloorDiv | B::Mod if met != Ty::Complex128 => rule([met.clone(), met.clone()], met),
-        B::Pow if a.is_float() && !b.is_float() && *b != Ty::Complex128 => rule([a.clone(), exponent(b)], a.clone()),
+        B::Pow if a.is_float() && !b.is_float() && *b != Ty::Complex128 => {
+            rule([a.clone(), exponent(b)], a.clone())
+        }
         B::Pow => rule([met.clone(), met.clone()], met),
         _ => None,
     }
@@ -257,37 +270,50 @@ pub fn unary(op: UnaryOp, ty: &Ty) -> Option<Rule> {
 
 /// The loops of NumPy's ufuncs in NumPy's order, by the letters of their types (`types`): inputs, `>`, output.
 const UFUNCS: &[(&[&str], &str)] = &[
-        (&["add", "multiply", "maximum", "minimum", "fmax", "fmin"], "?? bb BB hh HH ii II ll LL ff dd DD"),
-        (&["subtract", "power"], "bb BB hh HH ii II ll LL ff dd DD"),
-        (&["divide"], "ff dd DD"),
-        (&["float_power"], "dd DD"),
-        (&["floor_divide", "remainder", "fmod"], "bb BB hh HH ii II ll LL ff dd"),
-        (&["negative", "positive", "sign", "conjugate", "square", "reciprocal"], "b B h H i I l L f d D"),
-        (&["absolute"], "? b B h H i I l L f d D>d"),
-        (&["fabs", "cbrt", "degrees", "radians", "deg2rad", "rad2deg", "spacing"], "f d"),
-        (
-            &[
-                "rint", "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin",
-                "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh",
-            ],
-            "f d D",
-        ),
-        (&["arctan2", "hypot", "copysign", "nextafter", "logaddexp", "logaddexp2", "heaviside"], "ff dd"),
-        (&["bitwise_and", "bitwise_or", "bitwise_xor"], "?? bb BB hh HH ii II ll LL"),
-        (&["left_shift", "right_shift", "gcd", "lcm"], "bb BB hh HH ii II ll LL"),
-        (&["invert"], "? b B h H i I l L"),
-        (
-            &["greater", "greater_equal", "less", "less_equal", "equal", "not_equal"],
-            "??>? bb>? BB>? hh>? HH>? ii>? II>? ll>? LL>? ff>? dd>? DD>?",
-        ),
-        (
-            &["logical_and", "logical_or", "logical_xor"],
-            "??>? bb>? BB>? hh>? HH>? ii>? II>? ll>? LL>? ff>? dd>? DD>?",
-        ),
-        (&["logical_not", "isnan", "isinf", "isfinite"], "?>? b>? B>? h>? H>? i>? I>? l>? L>? f>? d>? D>?"),
-        (&["signbit"], "f>? d>?"),
-        (&["floor", "ceil", "trunc"], "? b B h H i I l L f d"),
-        (&["ldexp"], "fi fl di dl"),
+    (
+        &["add", "multiply", "maximum", "minimum", "fmax", "fmin"],
+        "?? bb BB hh HH ii II ll LL ff dd DD",
+    ),
+    (&["subtract", "power"], "bb BB hh HH ii II ll LL ff dd DD"),
+    (&["divide"], "ff dd DD"),
+    (&["float_power"], "dd DD"),
+    (&["floor_divide", "remainder", "fmod"], "bb BB hh HH ii II ll LL ff dd"),
+    (
+        &["negative", "positive", "sign", "conjugate", "square", "reciprocal"],
+        "b B h H i I l L f d D",
+    ),
+    (&["absolute"], "? b B h H i I l L f d D>d"),
+    (&["fabs", "cbrt", "degrees", "radians", "deg2rad", "rad2deg", "spacing"], "f d"),
+    (
+        &[
+            "rint", "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos",
+            "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh",
+            "arctanh",
+        ],
+        "f d D",
+    ),
+    (
+        &["arctan2", "hypot", "copysign", "nextafter", "logaddexp", "logaddexp2", "heaviside"],
+        "ff dd",
+    ),
+    (&["bitwise_and", "bitwise_or", "bitwise_xor"], "?? bb BB hh HH ii II ll LL"),
+    (&["left_shift", "right_shift", "gcd", "lcm"], "bb BB hh HH ii II ll LL"),
+    (&["invert"], "? b B h H i I l L"),
+    (
+        &["greater", "greater_equal", "less", "less_equal", "equal", "not_equal"],
+        "??>? bb>? BB>? hh>? HH>? ii>? II>? ll>? LL>? ff>? dd>? DD>?",
+    ),
+    (
+        &["logical_and", "logical_or", "logical_xor"],
+        "??>? bb>? BB>? hh>? HH>? ii>? II>? ll>? LL>? ff>? dd>? DD>?",
+    ),
+    (
+        &["logical_not", "isnan", "isinf", "isfinite"],
+        "?>? b>? B>? h>? H>? i>? I>? l>? L>? f>? d>? D>?",
+    ),
+    (&["signbit"], "f>? d>?"),
+    (&["floor", "ceil", "trunc"], "? b B h H i I l L f d"),
+    (&["ldexp"], "fi fl di dl"),
 ];
 
 fn letter(letter: u8) -> Ty {
@@ -332,7 +358,11 @@ pub fn ufunc(name: &str, inputs: &[Ty], output: Option<&Ty>) -> Option<Rule> {
 }
 
 /// The first of a ufunc's `loops` that fits, as [`ufunc`] has it.
-pub fn select(mut loops: impl Iterator<Item = Rule>, inputs: &[Ty], output: Option<&Ty>) -> Option<Rule> {
+pub fn select(
+    mut loops: impl Iterator<Item = Rule>,
+    inputs: &[Ty],
+    output: Option<&Ty>,
+) -> Option<Rule> {
     let floating = |ty: &Ty| ty.is_float() || *ty == Ty::Complex128;
     let mixed = inputs.iter().any(Ty::is_int) && inputs.iter().any(floating);
     loops.find(|candidate| {

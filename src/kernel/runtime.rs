@@ -17,7 +17,7 @@ mod helpers;
 pub(crate) mod math;
 pub mod memory;
 pub(crate) mod parallel;
-mod stack;
+pub(super) mod stack;
 
 pub use context::Host;
 pub use helpers::address;

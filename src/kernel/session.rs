@@ -13,13 +13,14 @@ use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::diagnostic::Diagnostic;
 use super::dispatch::{Dispatcher, Request, Spec, Used};
 use super::handle::{Function, Signature, Slot, Typed};
 use super::host::{self, Host};
-use super::manifest::text_digest;
+use super::manifest::{self, Paths, Place, Stamps, State, text_digest};
 use super::marshal::{self, Argument};
 use super::resolve::{Disk, Resolver};
 use super::source::Source;
@@ -96,6 +97,12 @@ struct Handle {
     slot: Weak<Slot>,
 }
 
+/// A module in a state that was seen before.
+struct Known {
+    state: State,
+    paths: Paths,
+}
+
 /// What a session runs.
 #[derive(Clone)]
 enum Entry {
@@ -111,17 +118,23 @@ impl Session {
     /// If this machine is none that code can be made for.
     pub fn new(store: Store) -> Result<Self, Error> {
         let target = Target::host().map_err(Error::Code)?;
-        let engine = Engine::new(store, target);
+        Ok(Self::with_engine(Engine::new(store, target)))
+    }
+
+    /// A session that compiles and loads through this engine: for its target, with its flags.
+    pub fn with_engine(engine: Engine) -> Self {
         let dispatcher = Arc::new(Dispatcher::new(engine));
         let program = Program {
             host: new_host(&dispatcher, PathBuf::from("."), &[]),
             dispatcher,
+            known: None,
             module: None,
             entry: None,
             folders: Vec::new(),
             used: Vec::new(),
+            printed: Arc::default(),
         };
-        Ok(Session { program: Rc::new(RefCell::new(program)), handles: Vec::new() })
+        Session { program: Rc::new(RefCell::new(program)), handles: Vec::new() }
     }
 
     /// More folders to look for modules in, after the program's own.
@@ -151,13 +164,21 @@ impl Session {
 
     /// Loads a file as a module: what stands under `if __name__ == "__main__":` does not run.
     ///
+    /// Where the files are in a state that was seen before, and running the module does nothing but define things, it runs
+    /// when it must: [`typed`](Self::typed) handles on kernels that were compiled then read no file that has not changed,
+    /// and parse none.
+    ///
     /// # Errors
     ///
     /// As for [`run`](Self::run).
     pub fn load(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let stem = path.file_stem().map_or("module".into(), |stem| stem.to_string_lossy());
-        self.start(Entry::File(path.to_owned(), (*stem).into()))
+        let mut program = self.program.borrow_mut();
+        program.entry = Some(Entry::File(path.to_owned(), (*stem).into()));
+        program.module = None;
+        program.known = program.look_up(path);
+        if program.known.is_some() { Ok(()) } else { program.begin() }
     }
 
     /// As [`run`](Self::run), for a text that stands under `name` in messages. Kernels are known by what they say, so a
@@ -180,7 +201,7 @@ impl Session {
     ///
     /// If there is none.
     pub fn function(&self, name: &str) -> Result<Function, Error> {
-        self.program.borrow().global(name)?;
+        self.program.borrow_mut().global(name)?;
         Ok(Function { program: Rc::clone(&self.program), name: name.to_owned() })
     }
 
@@ -292,12 +313,33 @@ impl fmt::Debug for Session {
 pub(crate) struct Program {
     dispatcher: Arc<Dispatcher>,
     host: Host,
+    /// What is known of a module that was loaded and did not need to run yet.
+    known: Option<Known>,
     /// The entry's module, once it runs.
     module: Option<Arc<Module>>,
     entry: Option<Entry>,
     folders: Vec<PathBuf>,
     /// How specialisations were had before the last refresh.
     used: Vec<Used>,
+    /// Whether running the module wrote anything.
+    printed: Arc<AtomicBool>,
+}
+
+/// Tells whether anything is written.
+struct Watched {
+    to: Box<dyn Write>,
+    written: Arc<AtomicBool>,
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.written.store(true, Ordering::Relaxed);
+        self.to.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 impl Program {
@@ -306,8 +348,42 @@ impl Program {
         self.begin()
     }
 
+    /// What is known of a module whose files have not changed.
+    fn look_up(&self, path: &Path) -> Option<Known> {
+        let store = self.dispatcher.engine.store();
+        if store.config().audit {
+            return None;
+        }
+        let root = path.parent()?.to_owned();
+        let folders: Vec<_> = std::iter::once(root).chain(self.folders.iter().cloned()).collect();
+        let key = Stamps::key(store, path)?;
+        let mut stamps = Stamps::load(store, &key, &folders);
+        let digest = stamps.digest(path)?;
+        let place = Place::of(path, &folders);
+        let entry = manifest::entry_key(store, &place.path, &digest);
+        let environment = self.dispatcher.engine.target().environment();
+        let lists = manifest::lists(store, &entry);
+        let found = lists.into_iter().find_map(|paths| {
+            let mut digest = |place: &Place| stamps.digest(&place.path(&folders));
+            let key = manifest::state_key(store, environment, &entry, &paths, &mut digest)?;
+            let state = manifest::state(store, &key)?;
+            state.is_pure.then_some(Known { state, paths })
+        });
+        stamps.save(store, &key, &folders);
+        found
+    }
+
+    /// Runs the module, if that was put off.
+    fn wake(&mut self) -> Result<(), Error> {
+        match self.known.take() {
+            Some(_) => self.begin(),
+            None => Ok(()),
+        }
+    }
+
     /// Runs the entry on a host of its own.
     fn begin(&mut self) -> Result<(), Error> {
+        self.known = None;
         let entry = self.entry.clone().expect("what to run is known");
         let root = match &entry {
             Entry::File(path, _) => path.parent().map(Path::to_owned).unwrap_or_default(),
@@ -323,10 +399,10 @@ impl Program {
                 let fail = |error| Error::Io(format!("{}: {error}", path.display()));
                 (source.map_err(fail)?, name)
             }
-            Entry::Text(name, text) => {
-                (Arc::new(Source::new(name, None, text)), "__main__".into())
-            }
+            Entry::Text(name, text) => (Arc::new(Source::new(name, None, text)), "__main__".into()),
         };
+        let to = std::mem::replace(&mut self.host.stdout, Box::new(io::sink()));
+        self.host.stdout = Box::new(Watched { to, written: Arc::clone(&self.printed) });
         let (module, outcome) = self.host.run_module(&source, name);
         self.module = Some(module);
         outcome.map_err(|stop| self.stopped(stop))
@@ -338,6 +414,17 @@ impl Program {
         let digest = |path: &Path| -> Option<Key> {
             std::fs::read(path).ok().map(|bytes| text_digest(&bytes))
         };
+        if let Some(known) = &self.known {
+            // Not run yet: what it would read is what it read in the state that is known.
+            return match self.look_up(path) {
+                Some(now)
+                    if now.paths == known.paths && now.state.exports == known.state.exports =>
+                {
+                    Ok(None)
+                }
+                _ => self.anew(),
+            };
+        }
         let changed = self.host.resolver.read().iter().any(|source| {
             let path = source.path.as_deref();
             path.is_some_and(|path| digest(path) != Some(text_digest(source.text.as_bytes())))
@@ -349,25 +436,33 @@ impl Program {
         if !path.exists() {
             return Err(Error::Io(format!("{}: is gone", path.display())));
         }
+        self.anew()
+    }
+
+    /// The same program, to be run anew.
+    fn anew(&self) -> Result<Option<Program>, Error> {
         let dispatcher = Arc::new(Dispatcher::new(self.dispatcher.engine.clone()));
         let mut host = new_host(&dispatcher, PathBuf::from("."), &[]);
         host.argv.clone_from(&self.host.argv);
         Ok(Some(Program {
             dispatcher,
             host,
+            known: None,
             module: None,
             entry: self.entry.clone(),
             folders: self.folders.clone(),
             used: Vec::new(),
+            printed: Arc::default(),
         }))
     }
 
-    fn global(&self, name: &str) -> Result<Value, Error> {
+    fn global(&mut self, name: &str) -> Result<Value, Error> {
+        self.wake()?;
         let module = self.module.as_ref().and_then(|module| module.get(name));
         module.ok_or_else(|| Error::NoFunction(format!("the program has no {name}")))
     }
 
-    fn kernel(&self, name: &str) -> Result<Arc<KernelDef>, Error> {
+    fn kernel(&mut self, name: &str) -> Result<Arc<KernelDef>, Error> {
         match self.global(name)? {
             Value::Kernel(def) => Ok(def),
             _ => Err(Error::NoFunction(format!("{name} is no kernel"))),
@@ -396,10 +491,19 @@ impl Program {
         args: &[Ty],
         returns: &Ty,
     ) -> Result<(Arc<Spec>, Arc<Dispatcher>), Error> {
-        let def = self.kernel(name)?;
-        let request = Request { def, args: args.to_vec() };
-        let spec = self.dispatcher.specialise(&mut self.host, &request);
-        let spec = spec.map_err(|stop| self.stopped(stop))?;
+        let known = self
+            .known
+            .as_ref()
+            .and_then(|known| self.dispatcher.recall_export(&known.state, name, args));
+        let spec = match known {
+            Some(spec) => spec,
+            None => {
+                let def = self.kernel(name)?;
+                let request = Request { def, args: args.to_vec() };
+                let spec = self.dispatcher.specialise(&mut self.host, &request);
+                spec.map_err(|stop| self.stopped(stop))?
+            }
+        };
         if spec.returns != *returns {
             let (is, wanted) = (&spec.returns, returns);
             return Err(Error::NoFunction(format!("{name} returns {is}, not {wanted}")));
@@ -411,7 +515,7 @@ impl Program {
         let wrong = || Error::NoFunction(format!("{signature:?} is no signature: write f(int64)"));
         let (name, types) = signature.trim().split_once('(').ok_or_else(wrong)?;
         let def = self.kernel(name.trim())?;
-        let text = format!("from numba.types import *\nsignature = void({types}\n");
+        let text = format!("from numba import {TYPE_NAMES}\nsignature = void({types}\n");
         let source = Arc::new(Source::new("<signature>", None, text));
         let (module, outcome) = self.host.run_module(&source, "<signature>".into());
         outcome.map_err(|stop| self.stopped(stop))?;
@@ -426,6 +530,7 @@ impl Program {
     }
 
     fn print_value_of(&mut self, expression: &str) -> Result<(), Error> {
+        self.wake()?;
         let module = self.module.clone().ok_or_else(|| Error::NoFunction(expression.into()))?;
         let value = self.host.evaluate(&module, expression).map_err(|stop| self.stopped(stop))?;
         if !matches!(value, Value::None) {
@@ -451,7 +556,8 @@ impl Program {
             }
         }
         exports.sort_by(|a, b| a.0.cmp(&b.0));
-        self.dispatcher.finish(&self.host, &exports, !self.host.impure);
+        let is_pure = !self.host.impure && !self.printed.load(Ordering::Relaxed);
+        self.dispatcher.finish(&self.host, &exports, is_pure);
     }
 
     fn stopped(&mut self, stop: Stop) -> Error {
@@ -465,6 +571,10 @@ impl Program {
         }
     }
 }
+
+/// What signatures are written in.
+const TYPE_NAMES: &str = "types, void, boolean, int8, int16, int32, int64, intp, uint8, uint16, uint32, uint64, uintp, \
+                          float32, float64, complex128";
 
 /// A host for a program in `root`.
 fn new_host(dispatcher: &Arc<Dispatcher>, root: PathBuf, folders: &[PathBuf]) -> Host {

@@ -20,7 +20,11 @@ pub struct Source {
 
 impl Source {
     /// Text under a name.
-    pub fn new(name: impl Into<Arc<str>>, path: Option<PathBuf>, text: impl Into<Arc<str>>) -> Self {
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        path: Option<PathBuf>,
+        text: impl Into<Arc<str>>,
+    ) -> Self {
         let text = text.into();
         let mut lines = vec![0];
         let bytes = text.as_bytes();

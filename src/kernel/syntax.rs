@@ -89,11 +89,7 @@ pub struct Params {
 impl Params {
     /// All parameters: positional, `*args`, keyword-only, `**kwargs`.
     pub fn iter(&self) -> impl Iterator<Item = &Param> {
-        self.positional
-            .iter()
-            .chain(&self.star)
-            .chain(&self.keyword_only)
-            .chain(&self.double_star)
+        self.positional.iter().chain(&self.star).chain(&self.keyword_only).chain(&self.double_star)
     }
 }
 

@@ -64,7 +64,8 @@ impl Key {
             Value::Tuple(items) => Key::Tuple(items.iter().map(Key::of).collect::<Option<_>>()?),
             Value::Range(r) => {
                 let n = r.len();
-                let (start, step) = (if n == 0 { 0 } else { r.start }, if n < 2 { 0 } else { r.step });
+                let (start, step) =
+                    (if n == 0 { 0 } else { r.start }, if n < 2 { 0 } else { r.step });
                 let parts = [n as i128, start.into(), step.into()];
                 Key::Pair(Box::new((
                     Key::Named(6, "range".into()),

@@ -236,7 +236,9 @@ impl Ty {
     pub fn unliteral(&self) -> Self {
         match self {
             Self::Literal(literal) | Self::Omitted(literal) => literal.ty(),
-            Self::Tuple(elements) | Self::StarArgs(elements) => Self::tuple(elements.iter().map(Self::unliteral)),
+            Self::Tuple(elements) | Self::StarArgs(elements) => {
+                Self::tuple(elements.iter().map(Self::unliteral))
+            }
             Self::Optional(inner) => Self::Optional(Arc::new(inner.unliteral())),
             other => other.clone(),
         }
@@ -299,7 +301,10 @@ impl Ty {
                     _ => false,
                 }
             }
-            (Self::Array(_), C::Array | C::ArrayCompatible | C::Buffer | C::IterableType | C::Sized) => true,
+            (
+                Self::Array(_),
+                C::Array | C::ArrayCompatible | C::Buffer | C::IterableType | C::Sized,
+            ) => true,
             (Self::Record(_), C::Record) => true,
             (Self::StructRef(_), C::StructRef) => true,
             (Self::Str, C::UnicodeType) => true,
@@ -456,7 +461,9 @@ impl PartialEq for Literal {
             (Self::Int(a), Self::Int(b)) => a == b,
             (Self::UInt(a), Self::UInt(b)) => a == b,
             (Self::Float(a), Self::Float(b)) => a.to_bits() == b.to_bits(),
-            (Self::Complex(a, b), Self::Complex(c, d)) => (a.to_bits(), b.to_bits()) == (c.to_bits(), d.to_bits()),
+            (Self::Complex(a, b), Self::Complex(c, d)) => {
+                (a.to_bits(), b.to_bits()) == (c.to_bits(), d.to_bits())
+            }
             (Self::Str(a), Self::Str(b)) => a == b,
             (Self::Tuple(a), Self::Tuple(b)) => a == b,
             _ => false,
@@ -540,7 +547,9 @@ impl fmt::Display for Ty {
                 write!(f, "Literal[{class}]({literal})")
             }
             Self::Omitted(literal) => write!(f, "omitted(default={literal})"),
-            Self::Function(function) => write!(f, "type(CPUDispatcher({}))", function.0.function.name),
+            Self::Function(function) => {
+                write!(f, "type(CPUDispatcher({}))", function.0.function.name)
+            }
             Self::Class(of) => write!(f, "class({of})"),
             Self::DType(of) => write!(f, "dtype({of})"),
             Self::Range(int) => write!(f, "range_state_{int}"),

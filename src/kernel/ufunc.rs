@@ -277,8 +277,7 @@ pub(crate) fn call_method(
             };
             let ndim = array.ndim() as i128;
             if axis < -ndim || axis >= ndim {
-                let message =
-                    format!("axis {axis} is out of bounds for array of dimension {ndim}");
+                let message = format!("axis {axis} is out of bounds for array of dimension {ndim}");
                 return fail(ExceptionKind::ValueError, message);
             }
             let axis = axis.rem_euclid(ndim) as usize;
@@ -499,9 +498,8 @@ pub(crate) fn call_rows(
     let inputs = arrays.iter().zip(&dtypes).map(|(array, dtype)| cast(array, dtype));
     let inputs = inputs.collect::<Run<Vec<_>>>()?;
     let operands = inputs.iter().zip(&rows.inputs).chain(outs.iter().zip(&rows.outputs));
-    let blocks: Vec<_> = operands
-        .map(|(array, core)| Block::of(array, core.len(), &shape))
-        .collect::<Run<_>>()?;
+    let blocks: Vec<_> =
+        operands.map(|(array, core)| Block::of(array, core.len(), &shape)).collect::<Run<_>>()?;
     let count: usize = shape.iter().product();
     let mut offsets: Vec<_> = blocks.iter().map(|block| block.outer.offsets()).collect();
     for _ in 0..count {
@@ -568,8 +566,7 @@ impl Block {
         let (outer_shape, core_shape) = array.shape().split_at(split);
         let (outer_strides, core_strides) = array.strides().split_at(split);
         let dtype = array.dtype().clone();
-        let outer =
-            array.with(array.offset(), outer_shape.to_vec(), outer_strides.to_vec(), dtype);
+        let outer = array.with(array.offset(), outer_shape.to_vec(), outer_strides.to_vec(), dtype);
         let Some(outer) = outer.broadcast(shape) else {
             return fail(ExceptionKind::ValueError, "operands could not be broadcast together");
         };

@@ -186,9 +186,10 @@ impl View {
         match self.kind {
             ViewKind::Keys => dict.keys().cloned().collect(),
             ViewKind::Values => dict.iter().map(|(_, value)| value.clone()).collect(),
-            ViewKind::Items => {
-                dict.iter().map(|(key, value)| Value::tuple(vec![key.clone(), value.clone()])).collect()
-            }
+            ViewKind::Items => dict
+                .iter()
+                .map(|(key, value)| Value::tuple(vec![key.clone(), value.clone()]))
+                .collect(),
         }
     }
 }
@@ -214,7 +215,11 @@ impl Range {
     /// The number of items.
     pub fn len(&self) -> usize {
         let (start, stop, step) = (self.start as i128, self.stop as i128, self.step as i128);
-        let n = if step > 0 { (stop - start + step - 1) / step } else { (start - stop - step - 1) / -step };
+        let n = if step > 0 {
+            (stop - start + step - 1) / step
+        } else {
+            (start - stop - step - 1) / -step
+        };
         n.max(0) as usize
     }
 

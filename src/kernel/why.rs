@@ -108,7 +108,11 @@ impl Story {
                 types.join(", "),
             ],
             first_line: source.line(def.function.span.start) as u32,
-            lines: source.slice(def.function.span).lines().map(|line| short(line.as_bytes())).collect(),
+            lines: source
+                .slice(def.function.span)
+                .lines()
+                .map(|line| short(line.as_bytes()))
+                .collect(),
             parts,
             environment: environment.map(|p| (p.name.clone(), p.value.clone())).collect(),
         }

@@ -53,10 +53,8 @@ impl<'a> Around<'a> {
         let function = &overload.function;
         let span = function.syntax.name_span;
         let values = args.iter().cloned().map(Value::Type).collect();
-        let named: Vec<(Name, Value)> = keywords
-            .iter()
-            .map(|(name, ty)| (Arc::clone(name), Value::Type(ty.clone())))
-            .collect();
+        let named: Vec<(Name, Value)> =
+            keywords.iter().map(|(name, ty)| (Arc::clone(name), Value::Type(ty.clone()))).collect();
         let returned = self.host.call(&Value::Function(Arc::clone(function)), values, named);
         let returned = returned.map_err(|stop| {
             let at = KernelDef {
@@ -255,7 +253,8 @@ fn structref_type(
         let args = vec![Value::Class(Arc::clone(class)), Value::Tuple(pairs)];
         let returned = host.call(&method, args, Vec::new());
         let wrong = || {
-            let message = format!("{}.preprocess_fields must return pairs of name and type", class.name);
+            let message =
+                format!("{}.preprocess_fields must return pairs of name and type", class.name);
             Diagnostic::placeless(message)
         };
         let items = match returned {

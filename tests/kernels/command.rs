@@ -98,7 +98,10 @@ fn mixed_kinds_are_a_usage_error() {
 #[test]
 fn errors_have_places_and_hints() {
     let work = Work::new("errors");
-    work.write("main.py", "from numba import njit\n\n\n@njit\ndef f(x):\n    return x.foo\n\n\nf(1)\n");
+    work.write(
+        "main.py",
+        "from numba import njit\n\n\n@njit\ndef f(x):\n    return x.foo\n\n\nf(1)\n",
+    );
     let (code, stdout, stderr) = command(&work, &["run", "main.py"]);
     assert_eq!((code, stdout.as_str()), (Some(1), ""));
     assert!(stderr.contains("main.py:6:"), "{stderr}");
@@ -131,11 +134,17 @@ fn explain_names_what_differs() {
     assert_eq!(explain().0, "direct");
     work.write("main.py", &format!("# a note\n{}", SHAPES.replace("int(sys.argv[1])", "7")));
     assert_eq!(explain().0, "deep");
-    work.write("main.py", &SHAPES.replace("int(sys.argv[1])", "7").replace("SCALE = 2", "SCALE = 5"));
+    work.write(
+        "main.py",
+        &SHAPES.replace("int(sys.argv[1])", "7").replace("SCALE = 2", "SCALE = 5"),
+    );
     assert_eq!(explain(), (Value::Null, "global SCALE: 2 -> 5".into()));
     work.write("main.py", &SHAPES.replace("int(sys.argv[1])", "7").replace("a * b", "a + b"));
     assert_eq!(explain(), (Value::Null, "main.py:9 was edited".into()));
-    work.write("main.py", &SHAPES.replace("int(sys.argv[1])", "7").replace("@njit", "@njit(fastmath=True)"));
+    work.write(
+        "main.py",
+        &SHAPES.replace("int(sys.argv[1])", "7").replace("@njit", "@njit(fastmath=True)"),
+    );
     assert_eq!(explain(), (Value::Null, "option fastmath: absent -> True".into()));
     let (code, stdout, _) = command(&work, &["explain", "main.py", "area"]);
     assert_eq!(code, Some(0));
@@ -148,8 +157,12 @@ fn explain_names_what_differs() {
 fn warm_compiles_ahead() {
     let work = Work::new("warm");
     work.write("main.py", SHAPES);
-    work.write("signatures.txt", "# of the program\narea(int64, int64)\n\narea(float64, int64)  # two\n");
-    let arguments = ["warm", "main.py", "--sig", "area(int64, float64)", "--signatures", "signatures.txt"];
+    work.write(
+        "signatures.txt",
+        "# of the program\narea(int64, int64)\n\narea(float64, int64)  # two\n",
+    );
+    let arguments =
+        ["warm", "main.py", "--sig", "area(int64, float64)", "--signatures", "signatures.txt"];
     let (code, stdout, stderr) = command(&work, &arguments);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     assert_eq!(stdout, "3 signatures ready, 3 kernels compiled\n");

@@ -10,14 +10,14 @@ use std::fmt::Write as _;
 
 /// A small generator of numbers (xorshift64*).
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -27,7 +27,7 @@ impl Random {
 
 /// A program of modules `m0`, `m1`, ..., each of which may use those before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub(super) struct Program {
     modules: Vec<Module>,
 }
 
@@ -84,7 +84,7 @@ enum Expr {
 }
 
 impl Program {
-    pub fn random(random: &mut Random) -> Self {
+    pub(super) fn random(random: &mut Random) -> Self {
         let mut program = Program { modules: Vec::new() };
         for _ in 0..2 + random.below(2) {
             program.modules.push(Module { globals: Vec::new(), kernels: Vec::new(), comment: 0 });
@@ -158,7 +158,7 @@ impl Program {
     }
 
     /// The program with one change.
-    pub fn edited(&self, random: &mut Random) -> Self {
+    pub(super) fn edited(&self, random: &mut Random) -> Self {
         let mut program = self.clone();
         let at = random.below(program.modules.len());
         let earlier = Program { modules: self.modules[..=at].to_vec() };
@@ -195,7 +195,7 @@ impl Program {
     }
 
     /// The text of each file.
-    pub fn files(&self) -> Vec<(String, String)> {
+    pub(super) fn files(&self) -> Vec<(String, String)> {
         let mut files = Vec::new();
         for (at, module) in self.modules.iter().enumerate() {
             files.push((format!("m{at}.py"), self.module_text(at, module)));
@@ -216,7 +216,8 @@ impl Program {
 
     fn module_text(&self, at: usize, module: &Module) -> String {
         let mut text = format!("# version {} of the comment\n", module.comment);
-        text += "import numpy as np\nfrom numba import njit\nfrom numba.extending import overload\n";
+        text +=
+            "import numpy as np\nfrom numba import njit\nfrom numba.extending import overload\n";
         for earlier in 0..at {
             let _ = writeln!(text, "import m{earlier}");
         }

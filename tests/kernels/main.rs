@@ -11,5 +11,6 @@ mod edits;
 mod generator;
 mod programs;
 mod reload;
+mod session;
 mod shapes;
 mod support;

@@ -84,7 +84,10 @@ fn check_counts(counts: &Value, runs: &[Run]) -> Result<(), String> {
     let units = || runs.iter().flat_map(|run| &run.units);
     for pattern in patterns("must_compile") {
         if !units().any(|unit| unit.origin == "made" && pattern.is(unit)) {
-            return Err(format!("{pattern:?} was not compiled: {:#?}", units().collect::<Vec<_>>()));
+            return Err(format!(
+                "{pattern:?} was not compiled: {:#?}",
+                units().collect::<Vec<_>>()
+            ));
         }
     }
     for pattern in patterns("must_not_compile") {

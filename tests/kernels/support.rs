@@ -9,17 +9,17 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A working copy of a program, and a cache directory.
-pub struct Work {
+pub(super) struct Work {
     temporary: TempDir,
     /// The program's folder.
-    pub folder: PathBuf,
+    pub(super) folder: PathBuf,
     /// More folders to look for modules in, relative to the program's.
-    pub path: Vec<String>,
+    pub(super) path: Vec<String>,
 }
 
 impl Work {
     /// An empty program in a folder of this name, with an empty cache.
-    pub fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().join("work").join(name);
         fs::create_dir_all(&folder).unwrap();
@@ -27,12 +27,12 @@ impl Work {
     }
 
     /// The cache directory.
-    pub fn cache(&self) -> PathBuf {
+    pub(super) fn cache(&self) -> PathBuf {
         self.temporary.path().join("cache")
     }
 
     /// Writes a file of the program as editors do: beside it, then renamed into its place.
-    pub fn write(&self, file: &str, text: &str) {
+    pub(super) fn write(&self, file: &str, text: &str) {
         let path = self.folder.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let fresh = path.with_extension("fresh");
@@ -41,7 +41,7 @@ impl Work {
     }
 
     /// `cachelift run main.py` with these arguments and variables, not started yet.
-    pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cachelift"));
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("CACHELIFT_") {
@@ -65,19 +65,19 @@ impl Work {
 
     /// Runs the program in a process of its own.
     #[track_caller]
-    pub fn run(&self) -> Run {
+    pub(super) fn run(&self) -> Run {
         self.run_with(&[])
     }
 
     /// As [`run`](Self::run), with these variables.
     #[track_caller]
-    pub fn run_with(&self, variables: &[(&str, &str)]) -> Run {
+    pub(super) fn run_with(&self, variables: &[(&str, &str)]) -> Run {
         Run::of(self.command(&[], variables).spawn().unwrap())
     }
 
     /// Runs the program in so many processes at once.
     #[track_caller]
-    pub fn run_at_once(&self, processes: usize) -> Vec<Run> {
+    pub(super) fn run_at_once(&self, processes: usize) -> Vec<Run> {
         let children: Vec<_> =
             (0..processes).map(|_| self.command(&[], &[]).spawn().unwrap()).collect();
         children.into_iter().map(Run::of).collect()
@@ -86,29 +86,29 @@ impl Work {
 
 /// What a process did.
 #[derive(Debug)]
-pub struct Run {
-    pub code: Option<i32>,
-    pub stdout: String,
+pub(super) struct Run {
+    pub(super) code: Option<i32>,
+    pub(super) stdout: String,
     /// What stands before the summary.
-    pub stderr: String,
-    pub units: Vec<Unit>,
+    pub(super) stderr: String,
+    pub(super) units: Vec<Unit>,
 }
 
 /// What the summary says of one specialisation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unit {
-    pub name: String,
-    pub ordinal: u64,
-    pub signature: String,
-    pub origin: String,
-    pub question: Option<String>,
-    pub why: Option<String>,
+pub(super) struct Unit {
+    pub(super) name: String,
+    pub(super) ordinal: u64,
+    pub(super) signature: String,
+    pub(super) origin: String,
+    pub(super) question: Option<String>,
+    pub(super) why: Option<String>,
 }
 
 impl Run {
     /// Waits for a process to end.
     #[track_caller]
-    pub fn of(child: Child) -> Self {
+    pub(super) fn of(child: Child) -> Self {
         let output = child.wait_with_output().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -131,12 +131,12 @@ impl Run {
     }
 
     /// The specialisations that this process compiled.
-    pub fn made(&self) -> Vec<&Unit> {
+    pub(super) fn made(&self) -> Vec<&Unit> {
         self.units.iter().filter(|unit| unit.origin == "made").collect()
     }
 
     /// What is wrong with a run that was to print this, if anything is.
-    pub fn check_output(&self, expected: &str) -> Result<(), String> {
+    pub(super) fn check_output(&self, expected: &str) -> Result<(), String> {
         if self.code != Some(0) {
             return Err(format!("exit code {:?}\n{}\n{}", self.code, self.stdout, self.stderr));
         }
@@ -160,7 +160,7 @@ impl Run {
 
 /// A kernel as the cases name it: `file.py:name#2(int64, float64)`, of which all but the name may be left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub(super) struct Pattern {
     file: Option<String>,
     function: String,
     ordinal: Option<u64>,
@@ -168,7 +168,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    pub fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let (head, types) = match text.find('(') {
             Some(at) => (&text[..at], Some(text[at..].to_owned())),
             None => (text, None),
@@ -184,7 +184,7 @@ impl Pattern {
         Pattern { file, function: function.to_owned(), ordinal, types }
     }
 
-    pub fn is(&self, unit: &Unit) -> bool {
+    pub(super) fn is(&self, unit: &Unit) -> bool {
         let (file, function) = unit.name.rsplit_once(':').unwrap();
         let types = unit.signature.split(" -> ").next().unwrap();
         let fits = |wanted: &String| {

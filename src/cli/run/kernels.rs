@@ -46,9 +46,8 @@ struct Done {
 }
 
 fn run_here(arguments: &Arguments, config: Config, colours: bool) -> Done {
-    let fail = |message: String| {
-        Done { exit: Exit::Failed, message: Some(message), used: Vec::new() }
-    };
+    let fail =
+        |message: String| Done { exit: Exit::Failed, message: Some(message), used: Vec::new() };
     let mut session = match Session::new(Store::open(config)) {
         Ok(session) => session,
         Err(error) => return fail(error.render(colours)),
@@ -76,9 +75,7 @@ fn run_here(arguments: &Arguments, config: Config, colours: bool) -> Done {
     let flushed = session.flush();
     session.finish();
     let (exit, message) = match (outcome, flushed) {
-        (Err(Error::Exit(0)) | Ok(()), Err(error))
-            if error.kind() != io::ErrorKind::BrokenPipe =>
-        {
+        (Err(Error::Exit(0)) | Ok(()), Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
             (Exit::Failed, Some(format!("error: stdout: {error}")))
         }
         (Err(Error::Exit(0)) | Ok(()), _) => (Exit::Ok, None),

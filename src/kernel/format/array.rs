@@ -44,7 +44,11 @@ pub fn repr(array: &Array) -> String {
     let begin = format!("{prefix}{body},");
     let end = format!("{})", extras.join(", "));
     let last = begin.rfind('\n').map_or(begin.len(), |at| begin.len() - at - 1);
-    let space = if last + end.len() + 1 > WIDTH { format!("\n{}", " ".repeat(prefix.len())) } else { " ".into() };
+    let space = if last + end.len() + 1 > WIDTH {
+        format!("\n{}", " ".repeat(prefix.len()))
+    } else {
+        " ".into()
+    };
     format!("{begin}{space}{end}")
 }
 
@@ -159,7 +163,10 @@ impl Rows<'_> {
         let n = array.shape()[0];
         let summary = self.summary && 2 * EDGE < n;
         let (leading, trailing) = if summary { (EDGE, EDGE) } else { (0, n) };
-        let items = (0..leading).map(Some).chain(summary.then_some(None)).chain((n - trailing..n).map(Some));
+        let items = (0..leading)
+            .map(Some)
+            .chain(summary.then_some(None))
+            .chain((n - trailing..n).map(Some));
         let mut out = String::new();
         if array.ndim() == 1 {
             let room = width - self.separator.trim_end().len().max(1);
@@ -233,13 +240,18 @@ impl Column {
                     .fields
                     .iter()
                     .map(|field| {
-                        let parts: Vec<Array> = parts.iter().filter_map(|part| part.field(&field.name)).collect();
+                        let parts: Vec<Array> =
+                            parts.iter().filter_map(|part| part.field(&field.name)).collect();
                         (field.name.clone(), Column::new(&field.dtype, &parts, single))
                     })
                     .collect(),
             ),
             _ => Column::Int {
-                width: all().filter_map(|v| v.as_int()).map(|v| v.to_string().len()).max().unwrap_or(0),
+                width: all()
+                    .filter_map(|v| v.as_int())
+                    .map(|v| v.to_string().len())
+                    .max()
+                    .unwrap_or(0),
             },
         }
     }
@@ -252,8 +264,12 @@ impl Column {
                 (true, true) => "True".into(),
                 _ => "False".into(),
             },
-            (Column::Int { width }, Some(v)) => format!("{:>width$}", v.as_int().unwrap_or_default()),
-            (Column::Float { floats, single }, Some(v)) => floats.show(v.as_float().unwrap_or(f64::NAN), *single),
+            (Column::Int { width }, Some(v)) => {
+                format!("{:>width$}", v.as_int().unwrap_or_default())
+            }
+            (Column::Float { floats, single }, Some(v)) => {
+                floats.show(v.as_float().unwrap_or(f64::NAN), *single)
+            }
             (Column::Complex { re, im }, Some(v)) => {
                 let (x, y) = v.as_complex();
                 let imaginary = im.show(y, false);
@@ -305,8 +321,10 @@ impl Floats {
             if scientific {
                 let digits = floats.digits(value, single, PRECISION);
                 let exponent = digits.point - 1;
-                floats.exponent = floats.exponent.max(exponent.unsigned_abs().to_string().len().max(2));
-                floats.decimals = floats.decimals.max(digits.digits.trim_end_matches('0').len().max(1) - 1);
+                floats.exponent =
+                    floats.exponent.max(exponent.unsigned_abs().to_string().len().max(2));
+                floats.decimals =
+                    floats.decimals.max(digits.digits.trim_end_matches('0').len().max(1) - 1);
                 floats.left = floats.left.max(sign + 1);
             } else {
                 let text = positional(value, single);
@@ -315,7 +333,8 @@ impl Floats {
                 floats.decimals = floats.decimals.max(fraction.len());
             }
         }
-        floats.right = if scientific { floats.decimals + 2 + floats.exponent } else { floats.decimals };
+        floats.right =
+            if scientific { floats.decimals + 2 + floats.exponent } else { floats.decimals };
         if finite.len() < values.len() {
             let negative = plus || values.contains(&f64::NEG_INFINITY);
             let space = floats.right + 1;
@@ -337,14 +356,23 @@ impl Floats {
 
     /// The shortest digits, unless more than `decimals` follow the first.
     fn digits(&self, value: f64, single: bool, decimals: usize) -> Digits {
-        let digits = if single { Digits::shortest32(value as f32) } else { Digits::shortest(value) };
-        if digits.digits.len() > decimals + 1 { Digits::significant(value, decimals + 1) } else { digits }
+        let digits =
+            if single { Digits::shortest32(value as f32) } else { Digits::shortest(value) };
+        if digits.digits.len() > decimals + 1 {
+            Digits::significant(value, decimals + 1)
+        } else {
+            digits
+        }
     }
 
     fn show(&self, value: f64, single: bool) -> String {
         if let Some(text) = float::special(value) {
             let sign = if self.plus && !text.starts_with('-') { "+" } else { "" };
-            return format!("{:>width$}", format!("{sign}{text}"), width = self.left + self.right + 1);
+            return format!(
+                "{:>width$}",
+                format!("{sign}{text}"),
+                width = self.left + self.right + 1
+            );
         }
         let sign = self.sign(value);
         if self.scientific {

@@ -12,12 +12,27 @@ pub struct Digits {
 impl Digits {
     /// The shortest digits that read back as the same double.
     pub fn shortest(value: f64) -> Digits {
-        Digits::parse(&format!("{:e}", value.abs()))
+        let digits = Digits::parse(&format!("{:e}", value.abs()));
+        if digits.digits.len() < 15 {
+            return digits;
+        }
+        // Of two shortest texts that are equally near, the even one is wanted.
+        let even = Digits::significant(value, digits.digits.len());
+        let same = even.digits == digits.digits
+            || even.scientific().parse::<f64>().is_ok_and(|back| back == value.abs());
+        if same { even } else { digits }
     }
 
     /// The shortest digits that read back as the same single.
     pub fn shortest32(value: f32) -> Digits {
-        Digits::parse(&format!("{:e}", value.abs()))
+        let digits = Digits::parse(&format!("{:e}", value.abs()));
+        if digits.digits.len() < 6 {
+            return digits;
+        }
+        let even = Digits::significant(value.into(), digits.digits.len());
+        let same = even.digits == digits.digits
+            || even.scientific().parse::<f32>().is_ok_and(|back| back == value.abs());
+        if same { even } else { digits }
     }
 
     /// Exactly `count` significant digits, at least one, of the exact value, rounded half to even.
@@ -110,7 +125,7 @@ pub fn repr32(value: f32) -> String {
     }
     let digits = Digits::shortest32(value);
     let sign = if value.is_sign_negative() { "-" } else { "" };
-    let size = value.abs();
+    let size = f64::from(value.abs());
     if size != 0.0 && !(1e-4..1e6).contains(&size) {
         return format!("{sign}{}", digits.scientific());
     }
@@ -140,6 +155,9 @@ mod tests {
             (0.1, "0.1"),
             (100.0, "100.0"),
             (f64::NEG_INFINITY, "-inf"),
+            // Mutant: take whichever of two equally near texts comes.
+            (5774912420366298.0 / 8.0, "721864052545787.2"),
+            (5774912420366302.0 / 8.0, "721864052545787.8"),
         ] {
             assert_eq!(repr(value), text);
         }
@@ -154,6 +172,7 @@ mod tests {
             (16777216.0, "1.6777216e+07"),
             (1e-5, "1e-05"),
             (3.4e38, "3.4e+38"),
+            (1e-4, "1e-04"),
         ] {
             assert_eq!(repr32(value), text);
         }

@@ -106,7 +106,9 @@ impl Spec {
         match chars.len() - at {
             0 => {}
             1 => spec.kind = Some(chars[at]),
-            _ => return Err(format!("Invalid format specifier '{text}' for object of type '{of}'")),
+            _ => {
+                return Err(format!("Invalid format specifier '{text}' for object of type '{of}'"));
+            }
         }
         Ok(spec)
     }
@@ -178,7 +180,9 @@ impl Spec {
     /// A spec that does not fit integers.
     pub fn int(&self, value: i128) -> Result<String, Misfit> {
         match self.kind {
-            Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%') => return self.checked_float(value as f64),
+            Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%') => {
+                return self.checked_float(value as f64);
+            }
             None | Some('d' | 'n' | 'b' | 'o' | 'x' | 'X' | 'c') => {}
             _ => return Err(self.unknown("int")),
         }
@@ -194,7 +198,8 @@ impl Spec {
             };
             return Ok(self.pad("", &c.to_string(), self.align.unwrap_or('<')));
         }
-        if let (Some(','), Some(kind @ ('b' | 'o' | 'x' | 'X' | 'n'))) = (self.grouping, self.kind) {
+        if let (Some(','), Some(kind @ ('b' | 'o' | 'x' | 'X' | 'n'))) = (self.grouping, self.kind)
+        {
             return Err(format!("Cannot specify ',' with '{kind}'."));
         }
         Ok(self.int_with_digits(value, 0))
@@ -288,7 +293,11 @@ impl Spec {
             }
             '\0' if self.precision.is_none() => {
                 let text = float::repr(value);
-                if self.alternate && !text.contains('.') { text.replacen('e', ".e", 1) } else { text }
+                if self.alternate && !text.contains('.') {
+                    text.replacen('e', ".e", 1)
+                } else {
+                    text
+                }
             }
             kind => self.general(value, kind == '\0'),
         };
@@ -311,7 +320,11 @@ impl Spec {
         }
         if scientific {
             let text = digits.scientific();
-            return if self.alternate && !text.contains('.') { text.replacen('e', ".e", 1) } else { text };
+            return if self.alternate && !text.contains('.') {
+                text.replacen('e', ".e", 1)
+            } else {
+                text
+            };
         }
         let text = digits.positional(usize::from(point_zero));
         if self.alternate && !text.contains('.') { format!("{text}.") } else { text }
@@ -448,12 +461,16 @@ mod tests {
         assert_eq!(text("05").unwrap(), "abc00");
         assert_eq!(text("d").unwrap_err(), "Unknown format code 'd' for object of type 'str'");
         assert_eq!(text("+").unwrap_err(), "Sign not allowed in string format specifier");
-        assert_eq!(Spec::parse(".2", "int").unwrap().int(3).unwrap_err(), "Precision not allowed in integer format specifier");
+        assert_eq!(
+            Spec::parse(".2", "int").unwrap().int(3).unwrap_err(),
+            "Precision not allowed in integer format specifier"
+        );
     }
 
     #[test]
     fn complex_numbers() {
-        let show = |spec: &str, re, im| Spec::parse(spec, "complex").unwrap().complex(re, im).unwrap();
+        let show =
+            |spec: &str, re, im| Spec::parse(spec, "complex").unwrap().complex(re, im).unwrap();
         assert_eq!(show("", 1.0, -2.0), "(1-2j)");
         assert_eq!(show(".2f", 1.0, -2.0), "1.00-2.00j");
         assert_eq!(show(">12", 0.0, 2.0), "          2j");

@@ -36,16 +36,33 @@ impl Host {
                 if let Some(module) = self.modules.get(&*format!("{}.{name}", module.name)) {
                     return Ok(Value::Module(module.clone()));
                 }
-                raise(E::AttributeError, format!("module '{}' has no attribute '{name}'", module.name))
+                let (partly, why) = if self.loading.contains(&module.name) {
+                    ("partially initialized ", " (most likely due to a circular import)")
+                } else {
+                    ("", "")
+                };
+                let module = &module.name;
+                raise(
+                    E::AttributeError,
+                    format!("{partly}module '{module}' has no attribute '{name}'{why}"),
+                )
             }
-            Value::Class(class) => {
-                raise(E::AttributeError, format!("type object '{}' has no attribute '{name}'", class.name))
-            }
-            Value::Array(_) | Value::Scalar(_) | Value::Kernel(_) | Value::Type(_) | Value::TypeClass(_) => refuse(
+            Value::Class(class) => raise(
+                E::AttributeError,
+                format!("type object '{}' has no attribute '{name}'", class.name),
+            ),
+            Value::Array(_)
+            | Value::Scalar(_)
+            | Value::Kernel(_)
+            | Value::Type(_)
+            | Value::TypeClass(_) => refuse(
                 format!("'{}' object has no attribute '{name}' here", object.type_name()),
                 "see the language's page for what host code may use",
             ),
-            _ => raise(E::AttributeError, format!("'{}' object has no attribute '{name}'", object.type_name())),
+            _ => raise(
+                E::AttributeError,
+                format!("'{}' object has no attribute '{name}'", object.type_name()),
+            ),
         }
     }
 
@@ -53,7 +70,8 @@ impl Host {
     pub(super) fn find_attribute(&mut self, object: &Value, name: &Name) -> Run<Option<Value>> {
         Ok(match object {
             Value::Module(module) => {
-                let mut found = module.get(name).or_else(|| super::modules::member(&module.name, name));
+                let mut found =
+                    module.get(name).or_else(|| super::modules::member(&module.name, name));
                 if found.is_none() && &**name == "__name__" {
                     found = Some(Value::Str(module.name.clone()));
                 }
@@ -65,17 +83,29 @@ impl Host {
                 found
             }
             Value::Instance(instance) => {
-                return self.instance_attribute(object, &instance.class, &instance.attributes.get(), name);
+                return self.instance_attribute(
+                    object,
+                    &instance.class,
+                    &instance.attributes.get(),
+                    name,
+                );
             }
             Value::Exception(exception) => {
                 match &**name {
                     "args" => return Ok(Some(Value::tuple(exception.args.get()))),
                     "__cause__" => {
-                        return Ok(Some(exception.cause.get().map_or(Value::None, Value::Exception)));
+                        return Ok(Some(
+                            exception.cause.get().map_or(Value::None, Value::Exception),
+                        ));
                     }
                     _ => {}
                 }
-                return self.instance_attribute(object, &exception.class, &exception.attributes.get(), name);
+                return self.instance_attribute(
+                    object,
+                    &exception.class,
+                    &exception.attributes.get(),
+                    name,
+                );
             }
             Value::StructRef(structref) => {
                 return self.instance_attribute(object, &structref.class, &[], name);
@@ -111,7 +141,11 @@ impl Host {
                 let after = if Arc::ptr_eq(&class, &parent.class) {
                     0
                 } else {
-                    class.mro.iter().position(|c| Arc::ptr_eq(c, &parent.class)).map_or(0, |at| at + 1)
+                    class
+                        .mro
+                        .iter()
+                        .position(|c| Arc::ptr_eq(c, &parent.class))
+                        .map_or(0, |at| at + 1)
                 };
                 for base in &class.mro[after.min(class.mro.len())..] {
                     let found = base.namespace.lock().get(name).cloned();
@@ -121,7 +155,9 @@ impl Host {
                 }
                 match &**name {
                     "__init__" => Some(method(&parent.object, "object.__init__")),
-                    "__new__" => Some(Value::Builtin(crate::kernel::value::Builtin("object.__new__"))),
+                    "__new__" => {
+                        Some(Value::Builtin(crate::kernel::value::Builtin("object.__new__")))
+                    }
                     _ => None,
                 }
             }
@@ -129,7 +165,9 @@ impl Host {
                 "__name__" => Some(Value::Str(function.syntax.name.clone())),
                 "__qualname__" => Some(Value::Str(function.qualified_name.clone())),
                 "__module__" => Some(Value::Str(function.module.name.clone())),
-                "__defaults__" => Some(Value::tuple(function.defaults.iter().flatten().cloned().collect())),
+                "__defaults__" => {
+                    Some(Value::tuple(function.defaults.iter().flatten().cloned().collect()))
+                }
                 "__doc__" => Some(numba::docstring(&function.syntax)),
                 _ => None,
             },
@@ -144,16 +182,25 @@ impl Host {
                     Some(Value::Int(kernels.address(self, def)?.into()))
                 }
                 "ctypes" if def.kind == KernelKind::Cfunc => Some(method(object, "kernel.ctypes")),
-                "reduce" if def.kind == KernelKind::Vectorize => Some(method(object, "kernel.reduce")),
-                "accumulate" if def.kind == KernelKind::Vectorize => Some(method(object, "kernel.accumulate")),
-                "outer" if def.kind == KernelKind::Vectorize => Some(method(object, "kernel.outer")),
+                "reduce" if def.kind == KernelKind::Vectorize => {
+                    Some(method(object, "kernel.reduce"))
+                }
+                "accumulate" if def.kind == KernelKind::Vectorize => {
+                    Some(method(object, "kernel.accumulate"))
+                }
+                "outer" if def.kind == KernelKind::Vectorize => {
+                    Some(method(object, "kernel.outer"))
+                }
                 _ => None,
             },
             Value::Partial(partial) => match &**name {
                 "func" => Some(partial.function.clone()),
                 "args" => Some(Value::tuple(partial.args.clone())),
                 "keywords" => Some(containers::dict(
-                    partial.keywords.iter().map(|(key, value)| (Value::Str(key.clone()), value.clone())),
+                    partial
+                        .keywords
+                        .iter()
+                        .map(|(key, value)| (Value::Str(key.clone()), value.clone())),
                 )),
                 _ => None,
             },
@@ -199,7 +246,9 @@ impl Host {
             },
             Value::Type(ty) => numba::type_attribute(ty, name),
             Value::Signature(signature) => match &**name {
-                "args" => Some(Value::tuple(signature.args.iter().cloned().map(Value::Type).collect())),
+                "args" => {
+                    Some(Value::tuple(signature.args.iter().cloned().map(Value::Type).collect()))
+                }
                 "return_type" => Some(signature.returns.clone().map_or(Value::None, Value::Type)),
                 _ => None,
             },
@@ -210,8 +259,12 @@ impl Host {
                 ("builtins.dict", "fromkeys") => Some(method(object, "dict.fromkeys")),
                 ("os.environ", "get") => Some(method(object, "environ.get")),
                 ("builtins.str", _) => strings::METHODS.iter().find_map(|path| unbound(path, name)),
-                ("builtins.list", _) => containers::LIST_METHODS.iter().find_map(|path| unbound(path, name)),
-                ("builtins.dict", _) => containers::DICT_METHODS.iter().find_map(|path| unbound(path, name)),
+                ("builtins.list", _) => {
+                    containers::LIST_METHODS.iter().find_map(|path| unbound(path, name))
+                }
+                ("builtins.dict", _) => {
+                    containers::DICT_METHODS.iter().find_map(|path| unbound(path, name))
+                }
                 ("builtins.object", "__new__") => {
                     Some(Value::Builtin(crate::kernel::value::Builtin("object.__new__")))
                 }
@@ -267,7 +320,12 @@ impl Host {
     }
 
     /// A class's attribute as an object of the class sees it.
-    fn bind_attribute(&mut self, object: &Value, found: Value, unbound: bool) -> Run<Option<Value>> {
+    fn bind_attribute(
+        &mut self,
+        object: &Value,
+        found: Value,
+        unbound: bool,
+    ) -> Run<Option<Value>> {
         Ok(Some(match found {
             Value::Function(_) | Value::Kernel(_) if !unbound => {
                 Value::Method(Arc::new(Method { object: object.clone(), function: found }))
@@ -281,7 +339,9 @@ impl Host {
                     };
                     Value::Method(Arc::new(Method { object: class, function: function.clone() }))
                 }
-                Descriptor::Property { get, .. } => self.call(get, vec![object.clone()], Vec::new())?,
+                Descriptor::Property { get, .. } => {
+                    self.call(get, vec![object.clone()], Vec::new())?
+                }
             },
             other => other,
         }))
@@ -339,10 +399,14 @@ impl Host {
         }
         match object {
             Value::Instance(instance) => set(&instance.attributes, value),
-            Value::Exception(exception) if &**name == "args" => *exception.args.lock() = self.collect(&value)?,
+            Value::Exception(exception) if &**name == "args" => {
+                *exception.args.lock() = self.collect(&value)?
+            }
             Value::Exception(exception) => set(&exception.attributes, value),
             Value::Module(module) if module.source.is_some() => module.set(name.clone(), value),
-            Value::Class(class) if class.exception.is_none() || class.module != "builtins".into() => {
+            Value::Class(class)
+                if class.exception.is_none() || class.module != "builtins".into() =>
+            {
                 class.namespace.lock().insert(name.clone(), value);
             }
             Value::Record(record) => match numpy::record_field(record, name) {
@@ -351,7 +415,10 @@ impl Host {
             },
             Value::Function(_) | Value::Module(_) | Value::Array(_) | Value::Kernel(_) => {
                 return refuse(
-                    format!("the attribute `{name}` of a '{}' cannot be set here", object.type_name()),
+                    format!(
+                        "the attribute `{name}` of a '{}' cannot be set here",
+                        object.type_name()
+                    ),
                     "keep the value in a variable of its own",
                 );
             }
@@ -373,7 +440,9 @@ impl Host {
                 let at = attributes.iter().position(|(key, _)| key == name);
                 at.map(|at| attributes.remove(at)).is_some()
             }
-            Value::Module(module) if module.source.is_some() => module.globals.lock().remove(name).is_some(),
+            Value::Module(module) if module.source.is_some() => {
+                module.globals.lock().remove(name).is_some()
+            }
             Value::Class(class) => class.namespace.lock().remove(name).is_some(),
             _ => false,
         };
@@ -383,7 +452,9 @@ impl Host {
 
 /// The method of a builtin type called `name`, bound.
 fn find_method(object: &Value, name: &str, methods: &[&'static str]) -> Option<Value> {
-    let path = methods.iter().find(|path| path.split_once('.').is_some_and(|(_, method)| method == name))?;
+    let path = methods
+        .iter()
+        .find(|path| path.split_once('.').is_some_and(|(_, method)| method == name))?;
     Some(method(object, path))
 }
 

@@ -10,7 +10,7 @@ use super::{
     frame::Frame,
     items,
     iterate::Iter,
-    math, modules, number, numba, numpy, ops, strings,
+    math, modules, numba, number, numpy, ops, strings,
 };
 use crate::kernel::{
     exception::{ExceptionKind as E, Raised},
@@ -18,22 +18,84 @@ use crate::kernel::{
     syntax::{BinaryOp, CompareOp},
     table::{Key, Table},
     types::TypeClass,
-    value::{Builtin, Class, ClassKind, Descriptor, Range, Run, Scalar, Shared, Stop, Super, Value},
+    value::{
+        Builtin, Class, ClassKind, Descriptor, Range, Run, Scalar, Shared, Stop, Super, Value,
+    },
 };
 
 /// The functions and types of Python's `builtins` that host code has.
 pub(super) const NAMES: &[&str] = &[
-    "builtins.abs", "builtins.all", "builtins.any", "builtins.ascii", "builtins.bin", "builtins.bool",
-    "builtins.bytes", "builtins.callable", "builtins.chr", "builtins.classmethod", "builtins.complex",
-    "builtins.delattr", "builtins.dict", "builtins.divmod", "builtins.enumerate", "builtins.filter",
-    "builtins.float", "builtins.format", "builtins.frozenset", "builtins.getattr", "builtins.globals",
-    "builtins.hasattr", "builtins.hash", "builtins.hex", "builtins.id", "builtins.int", "builtins.isinstance",
-    "builtins.issubclass", "builtins.iter", "builtins.len", "builtins.list", "builtins.locals", "builtins.map",
-    "builtins.max", "builtins.min", "builtins.next", "builtins.object", "builtins.oct", "builtins.ord",
-    "builtins.pow", "builtins.print", "builtins.property", "builtins.range", "builtins.repr",
-    "builtins.reversed", "builtins.round", "builtins.set", "builtins.setattr", "builtins.slice",
-    "builtins.sorted", "builtins.staticmethod", "builtins.str", "builtins.sum", "builtins.super",
-    "builtins.tuple", "builtins.type", "builtins.vars", "builtins.zip", "builtins.exit",
+    "builtins.abs",
+    "builtins.all",
+    "builtins.any",
+    "builtins.ascii",
+    "builtins.bin",
+    "builtins.bool",
+    "builtins.bytes",
+    "builtins.callable",
+    "builtins.chr",
+    "builtins.classmethod",
+    "builtins.complex",
+    "builtins.delattr",
+    "builtins.dict",
+    "builtins.divmod",
+    "builtins.enumerate",
+    "builtins.filter",
+    "builtins.float",
+    "builtins.format",
+    "builtins.frozenset",
+    "builtins.getattr",
+    "builtins.globals",
+    "builtins.hasattr",
+    "builtins.hash",
+    "builtins.hex",
+    "builtins.id",
+    "builtins.int",
+    "builtins.isinstance",
+    "builtins.issubclass",
+    "builtins.iter",
+    "builtins.len",
+    "builtins.list",
+    "builtins.locals",
+    "builtins.map",
+    "builtins.max",
+    "builtins.min",
+    "builtins.next",
+    "builtins.object",
+    "builtins.oct",
+    "builtins.ord",
+    "builtins.pow",
+    "builtins.print",
+    "builtins.property",
+    "builtins.range",
+    "builtins.repr",
+    "builtins.reversed",
+    "builtins.round",
+    "builtins.set",
+    "builtins.setattr",
+    "builtins.slice",
+    "builtins.sorted",
+    "builtins.staticmethod",
+    "builtins.str",
+    "builtins.sum",
+    "builtins.super",
+    "builtins.tuple",
+    "builtins.type",
+    "builtins.vars",
+    "builtins.zip",
+    "builtins.exit",
+    // Known only to be refused.
+    "builtins.__import__",
+    "builtins.breakpoint",
+    "builtins.bytearray",
+    "builtins.compile",
+    "builtins.dir",
+    "builtins.eval",
+    "builtins.exec",
+    "builtins.help",
+    "builtins.input",
+    "builtins.memoryview",
+    "builtins.open",
 ];
 
 impl Host {
@@ -49,7 +111,9 @@ impl Host {
             "builtins.super" if args.is_empty() => {
                 let object = frame.locals().into_iter().next().map(|(_, value)| value);
                 match (frame.method_of.clone(), object) {
-                    (Some(class), Some(object)) => Ok(Value::Super(Arc::new(Super { class, object }))),
+                    (Some(class), Some(object)) => {
+                        Ok(Value::Super(Arc::new(Super { class, object })))
+                    }
                     _ => raise(E::RuntimeError, "super(): no arguments"),
                 }
             }
@@ -59,7 +123,9 @@ impl Host {
             "builtins.globals" => {
                 let mut names: Vec<_> = frame.module.globals.lock().clone().into_iter().collect();
                 names.sort_by(|a, b| a.0.cmp(&b.0));
-                Ok(containers::dict(names.into_iter().map(|(name, value)| (Value::Str(name), value))))
+                Ok(containers::dict(
+                    names.into_iter().map(|(name, value)| (Value::Str(name), value)),
+                ))
             }
             _ => {
                 self.decorator_span = frame.span;
@@ -69,7 +135,12 @@ impl Host {
     }
 
     /// Calls a function or type that cachelift provides.
-    pub(super) fn call_builtin(&mut self, builtin: Builtin, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+    pub(super) fn call_builtin(
+        &mut self,
+        builtin: Builtin,
+        args: Vec<Value>,
+        keywords: Keywords,
+    ) -> Run<Value> {
         let path = builtin.0;
         match path.split_once('.').map_or("", |(module, _)| module) {
             "builtins" => self.call_python(builtin, args, keywords),
@@ -86,7 +157,12 @@ impl Host {
                 Some(Value::Class(class)) => Ok(self.new_instance(class, &args[1..])),
                 _ => raise(E::TypeError, "object.__new__(X): X is not a type object"),
             },
-            "object" => Ok(Value::None),
+            "object" => {
+                if let Some((Value::Exception(exception), rest)) = args.split_first() {
+                    *exception.args.lock() = rest.to_vec();
+                }
+                Ok(Value::None)
+            }
             "os" | "sys" => modules::call(self, builtin, args, keywords),
             "str" | "list" | "dict" | "set" | "tuple" if !args.is_empty() => {
                 let mut args = args.into_iter();
@@ -108,7 +184,9 @@ impl Host {
         let path = builtin.0;
         let (kind, name) = path.split_once('.').unwrap_or(("", path));
         match (kind, object) {
-            ("str", Value::Str(text)) => strings::call(self, text, name, Args::new(name_of(path), args, keywords)),
+            ("str", Value::Str(text)) => {
+                strings::call(self, text, name, Args::new(name_of(path), args, keywords))
+            }
             ("list", Value::List(list)) => {
                 containers::call_list(self, list, name, Args::new(name_of(path), args, keywords))
             }
@@ -116,7 +194,9 @@ impl Host {
             ("dict", Value::Dict(dict)) => {
                 containers::call_dict(self, dict, name, Args::new(name_of(path), args, keywords))
             }
-            ("set", Value::Set(set)) => containers::call_set(self, set, name, Args::new(name_of(path), args, keywords)),
+            ("set", Value::Set(set)) => {
+                containers::call_set(self, set, name, Args::new(name_of(path), args, keywords))
+            }
             ("tuple", Value::Tuple(items)) => {
                 containers::call_tuple(self, items, name, Args::new(name_of(path), args, keywords))
             }
@@ -126,16 +206,19 @@ impl Host {
                 self.flush();
                 kernels.call_method(self, def, builtin.name(), &args, &keywords)
             }
-            ("property", Value::Descriptor(descriptor)) => match (&**descriptor, args.into_iter().next()) {
-                (Descriptor::Property { get, .. }, Some(set)) => {
-                    let descriptor = Descriptor::Property { get: get.clone(), set: Some(set) };
-                    Ok(Value::Descriptor(Arc::new(descriptor)))
+            ("property", Value::Descriptor(descriptor)) => {
+                match (&**descriptor, args.into_iter().next()) {
+                    (Descriptor::Property { get, .. }, Some(set)) => {
+                        let descriptor = Descriptor::Property { get: get.clone(), set: Some(set) };
+                        Ok(Value::Descriptor(Arc::new(descriptor)))
+                    }
+                    _ => raise(E::TypeError, "setter() takes a function"),
                 }
-                _ => raise(E::TypeError, "setter() takes a function"),
-            },
+            }
             ("stream", Value::Builtin(stream)) => self.call_stream(*stream, name, args),
             ("environ", _) => {
-                let [key, default] = Args::new("get", args, keywords).take(["key", "default"], 1)?;
+                let [key, default] =
+                    Args::new("get", args, keywords).take(["key", "default"], 1)?;
                 let found = match &key {
                     Some(Value::Str(name)) => self.environment(name),
                     _ => None,
@@ -143,16 +226,30 @@ impl Host {
                 Ok(found.map(Value::str).or(default).unwrap_or_default())
             }
             ("exception", _) => Ok(object.clone()),
+            ("object", Value::Exception(exception)) => {
+                *exception.args.lock() = args;
+                Ok(Value::None)
+            }
             ("object", _) => Ok(Value::None),
             ("number" | "int" | "float", _) => number_method(object, name, args),
             _ => {
                 let kind_ = object.type_name();
-                raise(E::TypeError, format!("descriptor '{name}' for '{kind}' objects doesn't apply to a '{kind_}' object"))
+                raise(
+                    E::TypeError,
+                    format!(
+                        "descriptor '{name}' for '{kind}' objects doesn't apply to a '{kind_}' object"
+                    ),
+                )
             }
         }
     }
 
-    fn call_python(&mut self, builtin: Builtin, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+    fn call_python(
+        &mut self,
+        builtin: Builtin,
+        args: Vec<Value>,
+        keywords: Keywords,
+    ) -> Run<Value> {
         let name = builtin.name();
         if matches!(name, "print") {
             return self.print(args, keywords);
@@ -174,10 +271,15 @@ impl Host {
                     Value::Bool(v) => Ok(Value::Int((*v).into())),
                     Value::Float(v) => Ok(Value::Float(v.abs())),
                     Value::Complex(re, im) => Ok(Value::Float(re.hypot(*im))),
-                    _ if ops::is_numpy(&value) => numpy::call(self, Builtin("numpy.absolute"), vec![value], Vec::new()),
+                    _ if ops::is_numpy(&value) => {
+                        numpy::call(self, Builtin("numpy.absolute"), vec![value], Vec::new())
+                    }
                     _ => match self.special(&value, "__abs__")? {
                         Some(method) => self.call(&method, Vec::new(), Vec::new()),
-                        None => raise(E::TypeError, format!("bad operand type for abs(): '{}'", value.type_name())),
+                        None => raise(
+                            E::TypeError,
+                            format!("bad operand type for abs(): '{}'", value.type_name()),
+                        ),
                     },
                 }
             }
@@ -187,15 +289,17 @@ impl Host {
             }
             "divmod" => {
                 let [x, y] = a.exactly()?;
-                let quotient = self.binary(BinaryOp::FloorDiv, &x, &y).map_err(|stop| match stop {
-                    Stop::Raised(r)
-                        if r.exception.is_instance(&E::ZeroDivisionError.class())
-                            && (matches!(x, Value::Float(_)) || matches!(y, Value::Float(_))) =>
-                    {
-                        Raised::new(E::ZeroDivisionError, "float divmod()").into()
-                    }
-                    other => other,
-                })?;
+                let quotient =
+                    self.binary(BinaryOp::FloorDiv, &x, &y).map_err(|stop| match stop {
+                        Stop::Raised(r)
+                            if r.exception.is_instance(&E::ZeroDivisionError.class())
+                                && (matches!(x, Value::Float(_))
+                                    || matches!(y, Value::Float(_))) =>
+                        {
+                            Raised::new(E::ZeroDivisionError, "float divmod()").into()
+                        }
+                        other => other,
+                    })?;
                 let rest = self.binary(BinaryOp::Mod, &x, &y)?;
                 Ok(Value::tuple(vec![quotient, rest]))
             }
@@ -212,7 +316,10 @@ impl Host {
                 let items = items.unwrap_or_default();
                 let mut total = start.unwrap_or(Value::Int(0));
                 if let Value::Str(_) = total {
-                    return raise(E::TypeError, "sum() can't sum strings [use ''.join(seq) instead]");
+                    return raise(
+                        E::TypeError,
+                        "sum() can't sum strings [use ''.join(seq) instead]",
+                    );
                 }
                 let iter = self.iterate(&items)?;
                 while let Some(item) = self.next(&iter)? {
@@ -246,12 +353,17 @@ impl Host {
             "reversed" => {
                 let [items] = a.exactly()?;
                 let mut values = match &items {
-                    Value::Dict(_) | Value::List(_) | Value::Tuple(_) | Value::Str(_) | Value::Range(_) => {
-                        self.collect(&items)?
-                    }
+                    Value::Dict(_)
+                    | Value::List(_)
+                    | Value::Tuple(_)
+                    | Value::Str(_)
+                    | Value::Range(_) => self.collect(&items)?,
                     Value::Array(_) => self.collect(&items)?,
                     _ => {
-                        return raise(E::TypeError, format!("'{}' object is not reversible", items.type_name()));
+                        return raise(
+                            E::TypeError,
+                            format!("'{}' object is not reversible", items.type_name()),
+                        );
                     }
                 };
                 values.reverse();
@@ -302,7 +414,10 @@ impl Host {
                         self.next(&iter)?
                     }
                     other => {
-                        return raise(E::TypeError, format!("'{}' object is not an iterator", other.type_name()));
+                        return raise(
+                            E::TypeError,
+                            format!("'{}' object is not an iterator", other.type_name()),
+                        );
                     }
                 };
                 match item.or(default) {
@@ -392,7 +507,10 @@ impl Host {
             }
             "chr" => {
                 let [value] = a.exactly()?;
-                let code = self.index(&value)?.and_then(|v| u32::try_from(v).ok()).and_then(char::from_u32);
+                let code = self
+                    .index(&value)?
+                    .and_then(|v| u32::try_from(v).ok())
+                    .and_then(char::from_u32);
                 match code {
                     Some(c) => Ok(Value::str(c.to_string())),
                     None => raise(E::ValueError, "chr() arg not in range(0x110000)"),
@@ -406,11 +524,17 @@ impl Host {
                     }
                     Value::Str(text) => raise(
                         E::TypeError,
-                        format!("ord() expected a character, but string of length {} found", text.chars().count()),
+                        format!(
+                            "ord() expected a character, but string of length {} found",
+                            text.chars().count()
+                        ),
                     ),
                     other => raise(
                         E::TypeError,
-                        format!("ord() expected string of length 1, but {} found", other.type_name()),
+                        format!(
+                            "ord() expected string of length 1, but {} found",
+                            other.type_name()
+                        ),
                     ),
                 }
             }
@@ -419,7 +543,10 @@ impl Host {
                 let Some(v) = self.index(&value)? else {
                     return raise(
                         E::TypeError,
-                        format!("'{}' object cannot be interpreted as an integer", value.type_name()),
+                        format!(
+                            "'{}' object cannot be interpreted as an integer",
+                            value.type_name()
+                        ),
                     );
                 };
                 let (sign, v) = (if v < 0 { "-" } else { "" }, v.unsigned_abs());
@@ -432,8 +559,14 @@ impl Host {
             "hash" => {
                 let [value] = a.exactly()?;
                 match (self.key(&value)?, &value) {
-                    (Key::Int(v), Value::Int(_) | Value::Bool(_)) => Ok(Value::Int(int_hash(v))),
-                    _ => refuse("`hash` of this is not supported", "Python's hashes differ from run to run"),
+                    (
+                        Key::Int(v),
+                        Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::Scalar(_),
+                    ) => Ok(Value::Int(int_hash(v))),
+                    _ => refuse(
+                        "`hash` of this is not supported",
+                        "Python's hashes differ from run to run",
+                    ),
                 }
             }
             "id" => refuse("`id` is not supported", "compare objects with `is`"),
@@ -465,17 +598,23 @@ impl Host {
             }
             "hasattr" => {
                 let [object, name] = a.exactly()?;
-                let Value::Str(name) = name else { return raise(E::TypeError, "attribute name must be string") };
+                let Value::Str(name) = name else {
+                    return raise(E::TypeError, "attribute name must be string");
+                };
                 Ok(Value::Bool(self.find_attribute(&object, &name)?.is_some()))
             }
             "setattr" => {
                 let [object, name, value] = a.exactly()?;
-                let Value::Str(name) = name else { return raise(E::TypeError, "attribute name must be string") };
+                let Value::Str(name) = name else {
+                    return raise(E::TypeError, "attribute name must be string");
+                };
                 self.set_attribute(&object, &name, value).map(|()| Value::None)
             }
             "delattr" => {
                 let [object, name] = a.exactly()?;
-                let Value::Str(name) = name else { return raise(E::TypeError, "attribute name must be string") };
+                let Value::Str(name) = name else {
+                    return raise(E::TypeError, "attribute name must be string");
+                };
                 self.delete_attribute(&object, &name).map(|()| Value::None)
             }
             "vars" => {
@@ -519,7 +658,10 @@ impl Host {
                 Ok(self.new_instance(&OBJECT, &[]))
             }
             "exit" => modules::exit(self, a.all()?.into_iter().next()),
-            _ => refuse(format!("`{name}` is not supported"), "see the language's page for what host code may use"),
+            _ => refuse(
+                format!("`{name}` is not supported"),
+                "see the language's page for what host code may use",
+            ),
         }
     }
 
@@ -532,7 +674,9 @@ impl Host {
             Some(start) => start,
             None => match self.next(&iter)? {
                 Some(first) => first,
-                None => return raise(E::TypeError, "reduce() of empty iterable with no initial value"),
+                None => {
+                    return raise(E::TypeError, "reduce() of empty iterable with no initial value");
+                }
             },
         };
         while let Some(item) = self.next(&iter)? {
@@ -543,12 +687,13 @@ impl Host {
 
     fn print(&mut self, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
         let mut named = Args::new("print", Vec::new(), keywords);
-        let mut text = |value: Option<Value>, default: &str| match value {
+        let text = |value: Option<Value>, default: &str| match value {
             None | Some(Value::None) => Ok(Arc::<str>::from(default)),
             Some(Value::Str(text)) => Ok(text),
-            Some(other) => {
-                raise(E::TypeError, format!("sep must be None or a string, not {}", other.type_name()))
-            }
+            Some(other) => raise(
+                E::TypeError,
+                format!("sep must be None or a string, not {}", other.type_name()),
+            ),
         };
         let separator = text(named.keyword("sep"), " ")?;
         let end = text(named.keyword("end"), "\n")?;
@@ -567,7 +712,10 @@ impl Host {
             None | Some(Value::None) => Builtin("sys.stdout"),
             Some(Value::Builtin(stream @ Builtin("sys.stdout" | "sys.stderr"))) => stream,
             Some(_) => {
-                return refuse("`print` writes to `sys.stdout` and `sys.stderr` alone", "leave `file` out");
+                return refuse(
+                    "`print` writes to `sys.stdout` and `sys.stderr` alone",
+                    "leave `file` out",
+                );
             }
         };
         self.write(stream, &line)?;
@@ -597,10 +745,15 @@ impl Host {
         let mut numbers = [0i64; 3];
         if args.is_empty() || args.len() > 3 {
             let count = args.len();
-            let plural = if count == 0 { "at least 1 argument, got 0" } else { "at most 3 arguments" };
+            let plural =
+                if count == 0 { "at least 1 argument, got 0" } else { "at most 3 arguments" };
             return raise(
                 E::TypeError,
-                if count == 0 { format!("range expected {plural}") } else { format!("range expected {plural}, got {count}") },
+                if count == 0 {
+                    format!("range expected {plural}")
+                } else {
+                    format!("range expected {plural}, got {count}")
+                },
             );
         }
         for (slot, value) in numbers.iter_mut().zip(&args) {
@@ -612,7 +765,9 @@ impl Host {
             };
             *slot = match i64::try_from(v) {
                 Ok(v) => v,
-                Err(_) => return refuse("`range` beyond 64 bits is not supported", "use smaller bounds"),
+                Err(_) => {
+                    return refuse("`range` beyond 64 bits is not supported", "use smaller bounds");
+                }
             };
         }
         let [a, b, c] = numbers;
@@ -654,7 +809,7 @@ impl Host {
         }
         match best.map(|(_, item)| item).or(default) {
             Some(item) => Ok(item),
-            None => raise(E::ValueError, format!("{name}() iterable argument is empty")),
+            None => raise(E::ValueError, format!("{name}() arg is an empty sequence")),
         }
     }
 
@@ -665,7 +820,10 @@ impl Host {
                 None => {
                     return raise(
                         E::TypeError,
-                        format!("'{}' object cannot be interpreted as an integer", digits.type_name()),
+                        format!(
+                            "'{}' object cannot be interpreted as an integer",
+                            digits.type_name()
+                        ),
                     );
                 }
             },
@@ -693,7 +851,9 @@ impl Host {
             }
             (Value::Scalar(scalar), None) if scalar.as_float().is_some() => match scalar.as_int() {
                 Some(v) => Ok(Value::Int(v)),
-                None => self.float_to_int(scalar.as_float().unwrap_or(0.0).round_ties_even()).map(Value::Int),
+                None => self
+                    .float_to_int(scalar.as_float().unwrap_or(0.0).round_ties_even())
+                    .map(Value::Int),
             },
             (Value::Scalar(_) | Value::Array(_), places) => numpy::call(
                 self,
@@ -739,14 +899,22 @@ impl Host {
             Value::Scalar(scalar) => match (scalar.as_int(), scalar.as_float()) {
                 (Some(v), _) => v,
                 (_, Some(v)) => self.float_to_int(v.trunc())?,
-                _ => return raise(E::TypeError, "int() argument must be a real number, not 'complex'"),
+                _ => {
+                    return raise(
+                        E::TypeError,
+                        "int() argument must be a real number, not 'complex'",
+                    );
+                }
             },
             Value::Array(array) if array.len() == 1 && array.ndim() == 0 => {
                 let element = numpy::element(array);
                 return self.make_int(Some(element), None);
             }
             Value::Array(_) => {
-                return raise(E::TypeError, "only 0-dimensional arrays can be converted to Python scalars");
+                return raise(
+                    E::TypeError,
+                    "only 0-dimensional arrays can be converted to Python scalars",
+                );
             }
             _ => {
                 if let Some(method) = self.special(&value, "__int__")? {
@@ -773,18 +941,29 @@ impl Host {
                 Some(v) => v,
                 None => {
                     let shown = self.repr(&value)?;
-                    return raise(E::ValueError, format!("could not convert string to float: {shown}"));
+                    return raise(
+                        E::ValueError,
+                        format!("could not convert string to float: {shown}"),
+                    );
                 }
             },
             Value::Scalar(scalar) => match scalar.as_float() {
                 Some(v) => v,
-                None => return raise(E::TypeError, "float() argument must be a real number, not 'complex'"),
+                None => {
+                    return raise(
+                        E::TypeError,
+                        "float() argument must be a real number, not 'complex'",
+                    );
+                }
             },
             Value::Array(array) if array.len() == 1 && array.ndim() == 0 => {
                 return self.make_float(numpy::element(array));
             }
             Value::Array(_) => {
-                return raise(E::TypeError, "only 0-dimensional arrays can be converted to Python scalars");
+                return raise(
+                    E::TypeError,
+                    "only 0-dimensional arrays can be converted to Python scalars",
+                );
             }
             _ => match self.special(&value, "__float__")? {
                 Some(method) => {
@@ -794,7 +973,10 @@ impl Host {
                 None => {
                     return raise(
                         E::TypeError,
-                        format!("float() argument must be a string or a real number, not '{}'", value.type_name()),
+                        format!(
+                            "float() argument must be a string or a real number, not '{}'",
+                            value.type_name()
+                        ),
                     );
                 }
             },
@@ -817,10 +999,14 @@ impl Host {
             (_, Value::TypeClass(TypeClass::Type)) => matches!(value, Value::Type(_)),
             (_, Value::TypeClass(_)) => false,
             (Value::Instance(instance), Value::Class(class)) => instance.class.is_subclass(class),
-            (Value::Exception(exception), Value::Class(class)) => exception.class.is_subclass(class),
+            (Value::Exception(exception), Value::Class(class)) => {
+                exception.class.is_subclass(class)
+            }
             (Value::StructRef(object), Value::Class(class)) => object.class.is_subclass(class),
             (_, Value::Class(_)) => false,
-            (_, Value::ScalarType(dtype)) => matches!(value, Value::Scalar(s) if s.dtype() == *dtype),
+            (_, Value::ScalarType(dtype)) => {
+                matches!(value, Value::Scalar(s) if s.dtype() == *dtype)
+            }
             (_, Value::Builtin(builtin)) => match (builtin.0, value) {
                 ("builtins.object", _) => true,
                 ("builtins.bool", Value::Bool(_)) => true,
@@ -835,10 +1021,9 @@ impl Host {
                 ("builtins.set", Value::Set(_)) => true,
                 ("builtins.range", Value::Range(_)) => true,
                 ("builtins.slice", Value::Slice(_)) => true,
-                (
-                    "builtins.type",
-                    Value::Class(_) | Value::ScalarType(_) | Value::TypeClass(_),
-                ) => true,
+                ("builtins.type", Value::Class(_) | Value::ScalarType(_) | Value::TypeClass(_)) => {
+                    true
+                }
                 ("numpy.ndarray", Value::Array(_)) => true,
                 ("numpy.dtype", Value::DType(_)) => true,
                 ("numpy.generic", Value::Scalar(_) | Value::Record(_)) => true,
@@ -847,10 +1032,11 @@ impl Host {
                 ("numpy.floating", Value::Scalar(Scalar::F32(_) | Scalar::F64(_))) => true,
                 ("numpy.number", Value::Scalar(s)) => !matches!(s, Scalar::Bool(_)),
                 (
-                    "builtins.bool" | "builtins.int" | "builtins.float" | "builtins.complex" | "builtins.str"
-                    | "builtins.bytes" | "builtins.list" | "builtins.tuple" | "builtins.dict" | "builtins.set"
-                    | "builtins.range" | "builtins.slice" | "builtins.type" | "numpy.ndarray" | "numpy.dtype"
-                    | "numpy.generic" | "numpy.void" | "numpy.integer" | "numpy.floating" | "numpy.number"
+                    "builtins.bool" | "builtins.int" | "builtins.float" | "builtins.complex"
+                    | "builtins.str" | "builtins.bytes" | "builtins.list" | "builtins.tuple"
+                    | "builtins.dict" | "builtins.set" | "builtins.range" | "builtins.slice"
+                    | "builtins.type" | "numpy.ndarray" | "numpy.dtype" | "numpy.generic"
+                    | "numpy.void" | "numpy.integer" | "numpy.floating" | "numpy.number"
                     | "builtins.frozenset" | "builtins.property" | "functools.partial",
                     _,
                 ) => matches!((builtin.0, value), ("functools.partial", Value::Partial(_))),
@@ -862,7 +1048,10 @@ impl Host {
                 }
             },
             _ => {
-                return raise(E::TypeError, "isinstance() arg 2 must be a type, a tuple of types, or a union");
+                return raise(
+                    E::TypeError,
+                    "isinstance() arg 2 must be a type, a tuple of types, or a union",
+                );
             }
         })
     }
@@ -879,8 +1068,12 @@ impl Host {
         Ok(match (class, of) {
             (Value::Class(class), Value::Class(of)) => class.is_subclass(of),
             (_, Value::Builtin(Builtin("builtins.object"))) => true,
-            (Value::Builtin(Builtin("builtins.bool")), Value::Builtin(Builtin("builtins.int"))) => true,
-            (Value::ScalarType(dtype), Value::Builtin(Builtin("numpy.integer"))) => dtype.is_integer(),
+            (Value::Builtin(Builtin("builtins.bool")), Value::Builtin(Builtin("builtins.int"))) => {
+                true
+            }
+            (Value::ScalarType(dtype), Value::Builtin(Builtin("numpy.integer"))) => {
+                dtype.is_integer()
+            }
             (Value::ScalarType(dtype), Value::Builtin(Builtin("numpy.floating"))) => {
                 dtype.kind() == crate::kernel::dtype::Kind::Float
             }
@@ -937,14 +1130,21 @@ fn int_hash(v: i128) -> i128 {
 }
 
 fn power_modulo(base: &Value, exponent: &Value, modulus: &Value) -> Run<Value> {
-    let (Value::Int(base), Value::Int(exponent), Value::Int(modulus)) = (base, exponent, modulus) else {
-        return raise(E::TypeError, "pow() 3rd argument not allowed unless all arguments are integers");
+    let (Value::Int(base), Value::Int(exponent), Value::Int(modulus)) = (base, exponent, modulus)
+    else {
+        return raise(
+            E::TypeError,
+            "pow() 3rd argument not allowed unless all arguments are integers",
+        );
     };
     if *modulus == 0 {
         return raise(E::ValueError, "pow() 3rd argument cannot be 0");
     }
     if *exponent < 0 || modulus.unsigned_abs() > 1 << 63 {
-        return refuse("this `pow` is not supported", "use an exponent from 0 and a modulus below 2**63");
+        return refuse(
+            "this `pow` is not supported",
+            "use an exponent from 0 and a modulus below 2**63",
+        );
     }
     let m = modulus.abs();
     let mut result = 1 % m;
@@ -972,7 +1172,10 @@ fn make_complex(re: Option<Value>, im: Option<Value>) -> Run<Value> {
             Some(number::Number::Complex(re, im)) => Ok((re, im)),
             None => raise(
                 E::TypeError,
-                format!("complex() first argument must be a string or a number, not '{}'", value.type_name()),
+                format!(
+                    "complex() first argument must be a string or a number, not '{}'",
+                    value.type_name()
+                ),
             ),
         },
     };

@@ -7,7 +7,7 @@ use super::{
     error::{raise, refuse},
     exec::Flow,
     frame::Frame,
-    traceback_frame,
+    out_of_stack, traceback_frame,
 };
 use crate::kernel::{
     diagnostic::Diagnostic,
@@ -16,8 +16,8 @@ use crate::kernel::{
     syntax::{self, ClassDef, Name},
     types::TypeClass,
     value::{
-        Builtin, Class, ClassKind, Descriptor, Function, Instance, KernelKind, Method, Namespace, Partial, Run,
-        Shared, Stop, Value,
+        Builtin, Class, ClassKind, Descriptor, Function, Instance, KernelKind, Method, Namespace,
+        Partial, Run, Shared, Stop, Value,
     },
 };
 
@@ -34,7 +34,9 @@ impl Host {
             Value::Function(function) => self.call_function(function, args, keywords),
             Value::Builtin(builtin) => self.call_builtin(*builtin, args, keywords),
             Value::Method(method) => match &method.function {
-                Value::Builtin(builtin) => self.call_method(&method.object, *builtin, args, keywords),
+                Value::Builtin(builtin) => {
+                    self.call_method(&method.object, *builtin, args, keywords)
+                }
                 function => {
                     let mut all = vec![method.object.clone()];
                     all.extend(args);
@@ -72,7 +74,9 @@ impl Host {
             Value::DType(_) => raise(E::TypeError, "'numpy.dtype' object is not callable"),
             Value::Instance(_) | Value::StructRef(_) => match self.special(callee, "__call__")? {
                 Some(method) => self.call(&method, args, keywords),
-                None => raise(E::TypeError, format!("'{}' object is not callable", callee.type_name())),
+                None => {
+                    raise(E::TypeError, format!("'{}' object is not callable", callee.type_name()))
+                }
             },
             _ => raise(E::TypeError, format!("'{}' object is not callable", callee.type_name())),
         }
@@ -86,19 +90,28 @@ impl Host {
         keywords: Keywords,
     ) -> Run<Value> {
         let syntax = &function.syntax;
-        if self.depth >= MAX_DEPTH {
+        if self.depth >= MAX_DEPTH || out_of_stack() {
             return raise(E::RecursionError, "maximum recursion depth exceeded");
         }
-        let mut frame =
-            Frame::inner(&function.module, &syntax.source, &syntax.name, &syntax.scope, &function.cells);
+        let mut frame = Frame::inner(
+            &function.module,
+            &syntax.source,
+            &syntax.name,
+            &syntax.scope,
+            &function.cells,
+        );
         frame.prefix = format!("{}.<locals>.", function.qualified_name).into();
         frame.method_of = function.class.lock().as_ref().and_then(std::sync::Weak::upgrade);
         frame.span = syntax.name_span;
         bind_arguments(function, args, keywords, &mut frame)?;
         if syntax.is_generator {
-            return Err(Diagnostic::new(&syntax.source, syntax.name_span, "generator functions are not supported")
-                .hint("return a list, or write a generator expression")
-                .into());
+            return Err(Diagnostic::new(
+                &syntax.source,
+                syntax.name_span,
+                "generator functions are not supported",
+            )
+            .hint("return a list, or write a generator expression")
+            .into());
         }
         self.depth += 1;
         let result = self.exec_body(&mut frame, &syntax.body);
@@ -115,14 +128,20 @@ impl Host {
     }
 
     /// A function made by `def` or `lambda`.
-    pub(super) fn make_function(&mut self, frame: &mut Frame, syntax: &Arc<syntax::Function>) -> Run<Value> {
+    pub(super) fn make_function(
+        &mut self,
+        frame: &mut Frame,
+        syntax: &Arc<syntax::Function>,
+    ) -> Run<Value> {
         let mut defaults = Vec::with_capacity(syntax.params.positional.len());
         for param in &syntax.params.positional {
-            defaults.push(param.default.as_ref().map(|default| self.eval(frame, default)).transpose()?);
+            defaults
+                .push(param.default.as_ref().map(|default| self.eval(frame, default)).transpose()?);
         }
         let mut keyword_defaults = Vec::with_capacity(syntax.params.keyword_only.len());
         for param in &syntax.params.keyword_only {
-            keyword_defaults.push(param.default.as_ref().map(|default| self.eval(frame, default)).transpose()?);
+            keyword_defaults
+                .push(param.default.as_ref().map(|default| self.eval(frame, default)).transpose()?);
         }
         Ok(Value::Function(Arc::new(Function {
             syntax: syntax.clone(),
@@ -158,7 +177,8 @@ impl Host {
                 Value::TypeClass(TypeClass::StructRef) => kind = ClassKind::StructType,
                 Value::Builtin(Builtin("builtins.object")) => {}
                 other => {
-                    let message = format!("a class cannot be based on '{}'", format::callable_name(other));
+                    let message =
+                        format!("a class cannot be based on '{}'", format::callable_name(other));
                     return Err(Diagnostic::new(&frame.source, base.span, message)
                         .hint("base it on a class of host code, an exception, `types.StructRef` or `structref.StructRefProxy`")
                         .into());
@@ -211,7 +231,12 @@ impl Host {
         Ok(Value::Class(class))
     }
 
-    fn call_class(&mut self, class: &Arc<Class>, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+    fn call_class(
+        &mut self,
+        class: &Arc<Class>,
+        args: Vec<Value>,
+        keywords: Keywords,
+    ) -> Run<Value> {
         if class.kind == ClassKind::StructType {
             return refuse(
                 format!("`{}` cannot be called", class.name),
@@ -242,11 +267,15 @@ impl Host {
         if is_instance {
             match class.lookup("__init__") {
                 Some(init) => {
-                    let method = Value::Method(Arc::new(Method { object: object.clone(), function: init }));
+                    let method =
+                        Value::Method(Arc::new(Method { object: object.clone(), function: init }));
                     self.call(&method, args, keywords)?;
                 }
                 None if class.exception.is_some() && !keywords.is_empty() => {
-                    return raise(E::TypeError, format!("{}() takes no keyword arguments", class.name));
+                    return raise(
+                        E::TypeError,
+                        format!("{}() takes no keyword arguments", class.name),
+                    );
                 }
                 None if class.exception.is_none()
                     && class.kind == ClassKind::Plain
@@ -266,7 +295,10 @@ impl Host {
         if class.exception.is_some() {
             Value::Exception(Exception::new(class.clone(), args.to_vec()))
         } else {
-            Value::Instance(Arc::new(Instance { class: class.clone(), attributes: Shared::default() }))
+            Value::Instance(Arc::new(Instance {
+                class: class.clone(),
+                attributes: Shared::default(),
+            }))
         }
     }
 
@@ -301,7 +333,12 @@ impl Host {
 }
 
 /// Puts the arguments of a call into the frame of a function, as Python does.
-fn bind_arguments(function: &Function, args: Vec<Value>, keywords: Keywords, frame: &mut Frame) -> Run<()> {
+fn bind_arguments(
+    function: &Function,
+    args: Vec<Value>,
+    keywords: Keywords,
+    frame: &mut Frame,
+) -> Run<()> {
     let values = bind_to_parameters(function, args, keywords)?;
     for (param, value) in function.syntax.params.iter().zip(values) {
         frame.bind(&param.name, value);
@@ -314,7 +351,11 @@ fn bind_arguments(function: &Function, args: Vec<Value>, keywords: Keywords, fra
 ///
 /// # Errors
 /// A `TypeError` as Python words it.
-pub fn bind_to_parameters(function: &Function, args: Vec<Value>, keywords: Keywords) -> Run<Vec<Value>> {
+pub fn bind_to_parameters(
+    function: &Function,
+    args: Vec<Value>,
+    keywords: Keywords,
+) -> Run<Vec<Value>> {
     let params = &function.syntax.params;
     let name = &function.qualified_name;
     let count = params.positional.len();
@@ -331,13 +372,20 @@ pub fn bind_to_parameters(function: &Function, args: Vec<Value>, keywords: Keywo
             params.positional.iter().skip(params.positional_only).position(|p| p.name == keyword);
         if let Some(at) = positional.map(|at| at + params.positional_only) {
             if values[at].is_some() {
-                return raise(E::TypeError, format!("{name}() got multiple values for argument '{keyword}'"));
+                return raise(
+                    E::TypeError,
+                    format!("{name}() got multiple values for argument '{keyword}'"),
+                );
             }
             values[at] = Some(value);
         } else if let Some(at) = params.keyword_only.iter().position(|p| p.name == keyword) {
             named[at] = Some(value);
         } else if params.double_star.is_some() {
-            extra.insert(crate::kernel::table::Key::Str(keyword.clone()), Value::Str(keyword), value);
+            extra.insert(
+                crate::kernel::table::Key::Str(keyword.clone()),
+                Value::Str(keyword),
+                value,
+            );
         } else if params.positional[..params.positional_only].iter().any(|p| p.name == keyword) {
             return raise(
                 E::TypeError,
@@ -346,12 +394,19 @@ pub fn bind_to_parameters(function: &Function, args: Vec<Value>, keywords: Keywo
                 ),
             );
         } else {
-            return raise(E::TypeError, format!("{name}() got an unexpected keyword argument '{keyword}'"));
+            return raise(
+                E::TypeError,
+                format!("{name}() got an unexpected keyword argument '{keyword}'"),
+            );
         }
     }
     if !rest.is_empty() && params.star.is_none() {
         let required = count - function.defaults.iter().flatten().count();
-        let takes = if required == count { count.to_string() } else { format!("from {required} to {count}") };
+        let takes = if required == count {
+            count.to_string()
+        } else {
+            format!("from {required} to {count}")
+        };
         let plural = if count == 1 && required == count { "" } else { "s" };
         let were = if given == 1 { "was" } else { "were" };
         return raise(
@@ -419,7 +474,11 @@ impl Args {
     }
 
     /// The parameters called `names`, of which the first `required` must be given; nothing else may be.
-    pub(super) fn take<const N: usize>(mut self, names: [&str; N], required: usize) -> Run<[Option<Value>; N]> {
+    pub(super) fn take<const N: usize>(
+        mut self,
+        names: [&str; N],
+        required: usize,
+    ) -> Run<[Option<Value>; N]> {
         let mut values = [const { None }; N];
         for (at, (slot, name)) in values.iter_mut().zip(names).enumerate() {
             *slot = self.positional.next();
@@ -435,7 +494,11 @@ impl Args {
             if slot.is_none() && at < required {
                 return raise(
                     E::TypeError,
-                    format!("{}() missing required argument '{name}' (pos {})", self.function, at + 1),
+                    format!(
+                        "{}() missing required argument '{name}' (pos {})",
+                        self.function,
+                        at + 1
+                    ),
                 );
             }
         }
@@ -448,7 +511,13 @@ impl Args {
         if let Some((name, _)) = self.keywords.first() {
             return refuse(
                 format!("`{}` has no argument `{name}` here", self.function),
-                match names.iter().filter(|name| !name.is_empty()).copied().collect::<Vec<_>>().join("`, `") {
+                match names
+                    .iter()
+                    .filter(|name| !name.is_empty())
+                    .copied()
+                    .collect::<Vec<_>>()
+                    .join("`, `")
+                {
                     names if names.is_empty() => "it takes none by name".into(),
                     names => format!("it takes `{names}`"),
                 },
@@ -503,7 +572,10 @@ impl Args {
 
 /// A bound method of something that cachelift provides.
 pub(super) fn method(object: &Value, function: &'static str) -> Value {
-    Value::Method(Arc::new(Method { object: object.clone(), function: Value::Builtin(Builtin(function)) }))
+    Value::Method(Arc::new(Method {
+        object: object.clone(),
+        function: Value::Builtin(Builtin(function)),
+    }))
 }
 
 /// `functools.partial`.

@@ -16,18 +16,46 @@ use crate::kernel::{
 };
 
 pub(super) const LIST_METHODS: &[&str] = &[
-    "list.append", "list.clear", "list.copy", "list.count", "list.extend", "list.index", "list.insert",
-    "list.pop", "list.remove", "list.reverse", "list.sort",
+    "list.append",
+    "list.clear",
+    "list.copy",
+    "list.count",
+    "list.extend",
+    "list.index",
+    "list.insert",
+    "list.pop",
+    "list.remove",
+    "list.reverse",
+    "list.sort",
 ];
 
 pub(super) const DICT_METHODS: &[&str] = &[
-    "dict.clear", "dict.copy", "dict.get", "dict.items", "dict.keys", "dict.pop", "dict.popitem",
-    "dict.setdefault", "dict.update", "dict.values",
+    "dict.clear",
+    "dict.copy",
+    "dict.get",
+    "dict.items",
+    "dict.keys",
+    "dict.pop",
+    "dict.popitem",
+    "dict.setdefault",
+    "dict.update",
+    "dict.values",
 ];
 
 pub(super) const SET_METHODS: &[&str] = &[
-    "set.add", "set.clear", "set.copy", "set.difference", "set.discard", "set.intersection", "set.isdisjoint",
-    "set.issubset", "set.issuperset", "set.pop", "set.remove", "set.symmetric_difference", "set.union",
+    "set.add",
+    "set.clear",
+    "set.copy",
+    "set.difference",
+    "set.discard",
+    "set.intersection",
+    "set.isdisjoint",
+    "set.issubset",
+    "set.issuperset",
+    "set.pop",
+    "set.remove",
+    "set.symmetric_difference",
+    "set.union",
     "set.update",
 ];
 
@@ -52,7 +80,12 @@ pub(super) fn fields(record: &Array) -> usize {
     }
 }
 
-pub(super) fn call_list(host: &mut Host, list: &Arc<List>, name: &str, mut args: Args) -> Run<Value> {
+pub(super) fn call_list(
+    host: &mut Host,
+    list: &Arc<List>,
+    name: &str,
+    mut args: Args,
+) -> Run<Value> {
     match name {
         "append" => {
             let [value] = args.exactly()?;
@@ -145,7 +178,11 @@ fn search(host: &mut Host, items: &[Value], name: &str, args: Args, kind: &str) 
         return Ok(Value::Int(count));
     }
     let shown = host.repr(&value)?;
-    let message = if kind == "tuple" { "tuple.index(x): x not in tuple".into() } else { format!("{shown} is not in {kind}") };
+    let message = if kind == "tuple" {
+        "tuple.index(x): x not in tuple".into()
+    } else {
+        format!("{shown} is not in {kind}")
+    };
     raise(E::ValueError, message)
 }
 
@@ -165,7 +202,12 @@ pub(super) fn from_keys(host: &mut Host, args: Vec<Value>) -> Run<Value> {
 }
 
 /// `dict.update`, and what `dict(...)` does.
-pub(super) fn update(host: &mut Host, dict: &Arc<Dict>, from: Option<Value>, keywords: Keywords) -> Run<()> {
+pub(super) fn update(
+    host: &mut Host,
+    dict: &Arc<Dict>,
+    from: Option<Value>,
+    keywords: Keywords,
+) -> Run<()> {
     match from {
         None => {}
         Some(Value::Dict(other)) => {
@@ -257,7 +299,7 @@ pub(super) fn call_dict(host: &mut Host, dict: &Arc<Dict>, name: &str, args: Arg
 }
 
 pub(super) fn call_set(host: &mut Host, set: &Arc<Set>, name: &str, args: Args) -> Run<Value> {
-    let mut table_of = |host: &mut Host, items: &Value| -> Run<Value> {
+    let table_of = |host: &mut Host, items: &Value| -> Run<Value> {
         let mut table = Table::default();
         for item in host.collect_unordered(items)? {
             table.insert(host.key(&item)?, item, Value::None);
@@ -282,7 +324,10 @@ pub(super) fn call_set(host: &mut Host, set: &Arc<Set>, name: &str, args: Args) 
         }
         "pop" => {
             args.exactly::<0>()?;
-            refuse("`set.pop` is not supported", "Python's order differs from run to run: use a list")
+            refuse(
+                "`set.pop` is not supported",
+                "Python's order differs from run to run: use a list",
+            )
         }
         "clear" => {
             *set.lock() = Table::default();
@@ -293,7 +338,9 @@ pub(super) fn call_set(host: &mut Host, set: &Arc<Set>, name: &str, args: Args) 
             let [other] = args.exactly()?;
             let Value::Set(other) = table_of(host, &other)? else { return Ok(Value::None) };
             let (a, b) = (set.get(), other.get());
-            let inside = |a: &Table, b: &Table| a.keys().filter_map(Key::of).filter(|key| b.contains(key)).count();
+            let inside = |a: &Table, b: &Table| {
+                a.keys().filter_map(Key::of).filter(|key| b.contains(key)).count()
+            };
             Ok(Value::Bool(match name {
                 "issubset" => inside(&a, &b) == a.len(),
                 "issuperset" => inside(&b, &a) == b.len(),

@@ -7,6 +7,7 @@ use super::{
     error::raise,
     frame::Frame,
     iterate::{Generator, Iter},
+    out_of_stack,
 };
 use crate::kernel::{
     diagnostic::Diagnostic,
@@ -26,6 +27,9 @@ impl Host {
     }
 
     pub(super) fn eval(&mut self, frame: &mut Frame, expr: &Expr) -> Run<Value> {
+        if out_of_stack() {
+            return raise(E::RecursionError, "maximum recursion depth exceeded");
+        }
         Ok(match &expr.kind {
             ExprKind::Name(name) => self.load(frame, name)?,
             ExprKind::None => Value::None,
@@ -105,7 +109,12 @@ impl Host {
                 Value::Slice(Arc::new(slice))
             }
             ExprKind::Starred(_) => {
-                return Err(Diagnostic::new(&frame.source, expr.span, "a starred expression cannot stand here").into());
+                return Err(Diagnostic::new(
+                    &frame.source,
+                    expr.span,
+                    "a starred expression cannot stand here",
+                )
+                .into());
             }
             ExprKind::Lambda(function) => self.make_function(frame, function)?,
             ExprKind::Comprehension(comprehension) => self.comprehension(frame, comprehension)?,
@@ -115,15 +124,24 @@ impl Host {
                 value
             }
             ExprKind::Yield(_) => {
-                return Err(Diagnostic::new(&frame.source, expr.span, "generator functions are not supported")
-                    .hint("return a list, or write a generator expression")
-                    .into());
+                return Err(Diagnostic::new(
+                    &frame.source,
+                    expr.span,
+                    "generator functions are not supported",
+                )
+                .hint("return a list, or write a generator expression")
+                .into());
             }
         })
     }
 
     /// Runs something on behalf of an expression, whose place a refusal is given.
-    fn at<T>(&mut self, frame: &mut Frame, expr: &Expr, run: impl FnOnce(&mut Self) -> Run<T>) -> Run<T> {
+    fn at<T>(
+        &mut self,
+        frame: &mut Frame,
+        expr: &Expr,
+        run: impl FnOnce(&mut Self) -> Run<T>,
+    ) -> Run<T> {
         run(self).map_err(|stop| match stop {
             Stop::Refused(diagnostic) => Stop::from(diagnostic.or_at(&frame.source, expr.span)),
             other => other,
@@ -160,7 +178,10 @@ impl Host {
                         }
                     }
                     other => {
-                        return raise(E::TypeError, format!("'{}' object is not a mapping", other.type_name()));
+                        return raise(
+                            E::TypeError,
+                            format!("'{}' object is not a mapping", other.type_name()),
+                        );
                     }
                 },
             }
@@ -168,7 +189,13 @@ impl Host {
         Ok(Value::Dict(Arc::new(Shared::new(table))))
     }
 
-    fn eval_call(&mut self, frame: &mut Frame, expr: &Expr, function: &Expr, args: &[Arg]) -> Run<Value> {
+    fn eval_call(
+        &mut self,
+        frame: &mut Frame,
+        expr: &Expr,
+        function: &Expr,
+        args: &[Arg],
+    ) -> Run<Value> {
         let callee = self.eval(frame, function)?;
         let mut positional = Vec::with_capacity(args.len());
         let mut keywords: Vec<(Name, Value)> = Vec::new();
@@ -182,7 +209,10 @@ impl Host {
                     let Value::Dict(dict) = &value else {
                         return raise(
                             E::TypeError,
-                            format!("argument after ** must be a mapping, not {}", value.type_name()),
+                            format!(
+                                "argument after ** must be a mapping, not {}",
+                                value.type_name()
+                            ),
                         );
                     };
                     for (key, value) in dict.get().iter() {
@@ -236,15 +266,21 @@ impl Host {
         Ok(out)
     }
 
-    fn comprehension(&mut self, frame: &mut Frame, comprehension: &Arc<Comprehension>) -> Run<Value> {
+    fn comprehension(
+        &mut self,
+        frame: &mut Frame,
+        comprehension: &Arc<Comprehension>,
+    ) -> Run<Value> {
         let first = self.eval(frame, &comprehension.clauses[0].iter)?;
         let first = self.iterate(&first)?;
         if comprehension.kind == ComprehensionKind::Generator {
             let cells = frame.capture(&comprehension.scope);
             let name: Name = "<genexpr>".into();
-            let mut inner = Frame::inner(&frame.module, &frame.source, &name, &comprehension.scope, &cells);
+            let mut inner =
+                Frame::inner(&frame.module, &frame.source, &name, &comprehension.scope, &cells);
             inner.span = frame.span;
-            let generator = Generator { syntax: comprehension.clone(), frame: inner, iters: vec![first] };
+            let generator =
+                Generator { syntax: comprehension.clone(), frame: inner, iters: vec![first] };
             return Ok(Value::iterator(Iter::Generator(Box::new(generator))));
         }
         frame.push_scope(&comprehension.scope);

@@ -25,7 +25,13 @@ pub(super) enum Flow {
 impl Host {
     pub(super) fn exec_body(&mut self, frame: &mut Frame, body: &[Stmt]) -> Run<Flow> {
         for stmt in body {
-            match self.exec(frame, stmt)? {
+            let flow = self.exec(frame, stmt).map_err(|stop| match stop {
+                Stop::Refused(diagnostic) => {
+                    Stop::from(diagnostic.or_at(&frame.source, frame.span))
+                }
+                other => other,
+            });
+            match flow? {
                 Flow::Next => {}
                 other => return Ok(other),
             }
@@ -45,7 +51,9 @@ impl Host {
                     self.assign(frame, target, value.clone())?;
                 }
             }
-            StmtKind::AugAssign { target, op, value } => self.exec_aug_assign(frame, target, *op, value)?,
+            StmtKind::AugAssign { target, op, value } => {
+                self.exec_aug_assign(frame, target, *op, value)?
+            }
             StmtKind::AnnAssign { target, value } => {
                 if let Some(value) = value {
                     let value = self.eval(frame, value)?;
@@ -85,7 +93,9 @@ impl Host {
             StmtKind::Try { body, handlers, orelse, finally } => {
                 return self.exec_try(frame, body, handlers, orelse, finally);
             }
-            StmtKind::Raise { exception, cause } => return self.exec_raise(frame, exception, cause),
+            StmtKind::Raise { exception, cause } => {
+                return self.exec_raise(frame, exception, cause);
+            }
             StmtKind::Assert { test, message } => {
                 if !self.eval_truth(frame, test)? {
                     let args = match message {
@@ -184,7 +194,9 @@ impl Host {
                 frame.bind(name, value);
                 Ok(())
             }
-            ExprKind::Tuple(targets) | ExprKind::List(targets) => self.unpack(frame, targets, &value),
+            ExprKind::Tuple(targets) | ExprKind::List(targets) => {
+                self.unpack(frame, targets, &value)
+            }
             ExprKind::Attribute { value: object, name, .. } => {
                 let object = self.eval(frame, object)?;
                 self.set_attribute(&object, name, value)
@@ -194,7 +206,10 @@ impl Host {
                 let index = self.eval(frame, index)?;
                 self.set_item(&object, &index, value)
             }
-            _ => Err(Diagnostic::new(&frame.source, target.span, "this cannot be assigned to").into()),
+            _ => {
+                Err(Diagnostic::new(&frame.source, target.span, "this cannot be assigned to")
+                    .into())
+            }
         }
     }
 
@@ -223,7 +238,10 @@ impl Host {
             let at_least = if star.is_some() { "at least " } else { "" };
             return raise(
                 E::ValueError,
-                format!("not enough values to unpack (expected {at_least}{wanted}, got {})", items.len()),
+                format!(
+                    "not enough values to unpack (expected {at_least}{wanted}, got {})",
+                    items.len()
+                ),
             );
         }
         if star.is_none() && items.len() > wanted {
@@ -271,7 +289,12 @@ impl Host {
         }
     }
 
-    fn exec_raise(&mut self, frame: &mut Frame, exception: &Option<Expr>, cause: &Option<Expr>) -> Run<Flow> {
+    fn exec_raise(
+        &mut self,
+        frame: &mut Frame,
+        exception: &Option<Expr>,
+        cause: &Option<Expr>,
+    ) -> Run<Flow> {
         let Some(exception) = exception else {
             return match self.handling.last() {
                 Some(raised) => Err(raised.clone().into()),
@@ -332,7 +355,12 @@ impl Host {
         result
     }
 
-    fn exec_handlers(&mut self, frame: &mut Frame, raised: Raised, handlers: &[Handler]) -> Run<Flow> {
+    fn exec_handlers(
+        &mut self,
+        frame: &mut Frame,
+        raised: Raised,
+        handlers: &[Handler],
+    ) -> Run<Flow> {
         for handler in handlers {
             let caught = match &handler.class {
                 None => true,
@@ -361,7 +389,9 @@ impl Host {
 
     fn catches(&mut self, class: &Value, raised: &Raised) -> Run<bool> {
         match class {
-            Value::Class(class) if class.exception.is_some() => Ok(raised.exception.is_instance(class)),
+            Value::Class(class) if class.exception.is_some() => {
+                Ok(raised.exception.is_instance(class))
+            }
             Value::Tuple(classes) => {
                 for class in classes.iter() {
                     if self.catches(class, raised)? {
@@ -383,11 +413,15 @@ impl Host {
             super::frame::Place::Local(Some(value)) => Ok(value),
             super::frame::Place::Local(None) if frame.is_free(name) => raise(
                 E::NameError,
-                format!("cannot access free variable '{name}' where it is not associated with a value in enclosing scope"),
+                format!(
+                    "cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+                ),
             ),
             super::frame::Place::Local(None) => raise(
                 E::UnboundLocalError,
-                format!("cannot access local variable '{name}' where it is not associated with a value"),
+                format!(
+                    "cannot access local variable '{name}' where it is not associated with a value"
+                ),
             ),
             super::frame::Place::Outside => frame
                 .module

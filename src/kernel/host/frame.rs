@@ -183,7 +183,11 @@ impl Frame {
             Slot::Plain(value) => value.clone(),
             Slot::Cell(cell) => cell.get(),
         };
-        self.names.iter().zip(&self.slots).filter_map(|(name, slot)| Some((name.clone(), value(slot)?))).collect()
+        self.names
+            .iter()
+            .zip(&self.slots)
+            .filter_map(|(name, slot)| Some((name.clone(), value(slot)?)))
+            .collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use super::{
     Host,
-    error::{Raise, raise},
+    error::{Raise, raise, refuse},
     exec::Flow,
     frame::Frame,
     modules, traceback_frame,
@@ -48,13 +48,19 @@ impl Host {
         } else {
             let mut package: &str = &frame.module.package;
             if package.is_empty() {
-                return raise(E::ImportError, "attempted relative import with no known parent package");
+                return raise(
+                    E::ImportError,
+                    "attempted relative import with no known parent package",
+                );
             }
             for _ in 1..level {
                 package = match package.rsplit_once('.') {
                     Some((outer, _)) => outer,
                     None => {
-                        return raise(E::ImportError, "attempted relative import beyond top-level package");
+                        return raise(
+                            E::ImportError,
+                            "attempted relative import beyond top-level package",
+                        );
                     }
                 };
             }
@@ -89,7 +95,18 @@ impl Host {
                             Some(source) => source.name.to_string(),
                             None => "unknown location".into(),
                         };
-                        format!("cannot import name '{}' from '{}' ({place})", wanted.name, found.name)
+                        let (partly, why) = if self.loading.contains(&found.name) {
+                            (
+                                "partially initialized module ",
+                                " (most likely due to a circular import)",
+                            )
+                        } else {
+                            ("", "")
+                        };
+                        let (name, module) = (&wanted.name, &found.name);
+                        format!(
+                            "cannot import name '{name}' from {partly}'{module}'{why} ({place})"
+                        )
                     })?
                 }
             };
@@ -101,7 +118,9 @@ impl Host {
     fn import_all(&mut self, frame: &mut Frame, module: &Arc<Module>, span: Span) -> Run<()> {
         if modules::is_provided(&module.name) {
             let message = format!("`from {} import *` is not supported", module.name);
-            return Err(Diagnostic::new(&frame.source, span, message).hint("name what you use").into());
+            return Err(Diagnostic::new(&frame.source, span, message)
+                .hint("name what you use")
+                .into());
         }
         let listed = module.get("__all__");
         let mut names: Vec<Name> = match listed {
@@ -113,9 +132,13 @@ impl Host {
                     _ => None,
                 })
                 .collect(),
-            None => {
-                module.globals.lock().keys().filter(|name| !name.starts_with('_')).cloned().collect()
-            }
+            None => module
+                .globals
+                .lock()
+                .keys()
+                .filter(|name| !name.starts_with('_'))
+                .cloned()
+                .collect(),
         };
         names.sort();
         for name in names {
@@ -163,6 +186,8 @@ impl Host {
         }
         let within: Option<Vec<PathBuf>> = match &parent {
             None => None,
+            // What is provided has no files.
+            Some(parent) if modules::is_provided(&parent.name) => Some(Vec::new()),
             Some(parent) => match self.folders.get(&parent.name) {
                 Some(folders) => Some(folders.clone()),
                 None => {
@@ -175,7 +200,9 @@ impl Host {
         };
         let found = match self.resolver.find(last, within.as_deref()) {
             Ok(found) => found,
-            Err(error) => return raise(E::ImportError, format!("cannot read module '{name}': {error}")),
+            Err(error) => {
+                return raise(E::ImportError, format!("cannot read module '{name}': {error}"));
+            }
         };
         // Installed packages come after the search path, so a program's own file of the same name comes first; a folder
         // without `__init__.py` comes last.
@@ -185,10 +212,21 @@ impl Host {
                 return Ok(Some(module));
             }
             (Some(found), _) => found,
+            (None, None)
+                if modules::is_missing(name)
+                    || parent.as_ref().is_some_and(|parent| modules::is_provided(&parent.name)) =>
+            {
+                return refuse(
+                    format!("module `{name}` is not supported"),
+                    modules::hint(name.split('.').next().unwrap_or(name)),
+                );
+            }
             (None, None) => return Ok(None),
         };
         let (source, folders, package) = match found {
-            Found::Module(source) => (Some(source), None, parent.as_ref().map_or("".into(), |p| p.name.clone())),
+            Found::Module(source) => {
+                (Some(source), None, parent.as_ref().map_or("".into(), |p| p.name.clone()))
+            }
             Found::Package(source, folder) => (Some(source), Some(vec![folder]), name.clone()),
             Found::Namespace(folders) => (None, Some(folders), name.clone()),
         };
@@ -228,7 +266,9 @@ impl Host {
             return raise(E::RecursionError, "maximum recursion depth exceeded");
         }
         self.depth += 1;
+        self.loading.push(module.name.clone());
         let result = self.exec_body(&mut frame, &tree.body);
+        self.loading.pop();
         self.depth -= 1;
         match result {
             Ok(Flow::Next | Flow::Break | Flow::Continue | Flow::Return(_)) => Ok(()),

@@ -54,7 +54,9 @@ impl Host {
         let mut part = |value: &Value| match value {
             Value::None => Ok(None),
             value => match self.index(value)? {
-                Some(v) => Ok(Some(v.clamp(i128::from(i64::MIN) / 2, i128::from(i64::MAX) / 2) as i64)),
+                Some(v) => {
+                    Ok(Some(v.clamp(i128::from(i64::MIN) / 2, i128::from(i64::MAX) / 2) as i64))
+                }
                 None => raise(
                     E::TypeError,
                     "slice indices must be integers or None or have an __index__ method",
@@ -122,7 +124,11 @@ impl Host {
                 let ascii = text.is_ascii();
                 let length = if ascii { text.len() } else { text.chars().count() };
                 let char_at = |at: usize| {
-                    if ascii { text.as_bytes().get(at).map(|&b| b.into()) } else { text.chars().nth(at) }
+                    if ascii {
+                        text.as_bytes().get(at).map(|&b| b.into())
+                    } else {
+                        text.chars().nth(at)
+                    }
                 };
                 if let Value::Slice(slice) = index {
                     let span = self.slice(slice, length)?;
@@ -166,10 +172,12 @@ impl Host {
                 Ok(Value::Int(range.get(at).into()))
             }
             (Value::Type(ty), _) => numba::type_item(self, ty, index),
-            (Value::Builtin(Builtin("os.environ")), Value::Str(name)) => match self.environment(name) {
-                Some(value) => Ok(Value::str(value)),
-                None => Err(Raised::with(E::KeyError.class(), vec![index.clone()]).into()),
-            },
+            (Value::Builtin(Builtin("os.environ")), Value::Str(name)) => {
+                match self.environment(name) {
+                    Some(value) => Ok(Value::str(value)),
+                    None => Err(Raised::with(E::KeyError.class(), vec![index.clone()]).into()),
+                }
+            }
             (Value::DType(_), _) => numpy::dtype_item(object, index),
             _ => match self.special(object, "__getitem__")? {
                 Some(method) => self.call(&method, vec![index.clone()], Vec::new()),
@@ -177,7 +185,10 @@ impl Host {
                     format!("`{}` cannot be indexed", crate::kernel::format::callable_name(object)),
                     "type hints have no meaning here: leave them out",
                 ),
-                None => raise(E::TypeError, format!("'{}' object is not subscriptable", object.type_name())),
+                None => raise(
+                    E::TypeError,
+                    format!("'{}' object is not subscriptable", object.type_name()),
+                ),
             },
         }
     }
@@ -224,7 +235,9 @@ impl Host {
                 Ok(())
             }
             _ => match self.special(object, "__setitem__")? {
-                Some(method) => self.call(&method, vec![index.clone(), value], Vec::new()).map(|_| ()),
+                Some(method) => {
+                    self.call(&method, vec![index.clone(), value], Vec::new()).map(|_| ())
+                }
                 None => raise(
                     E::TypeError,
                     format!("'{}' object does not support item assignment", object.type_name()),
@@ -296,14 +309,22 @@ impl Host {
                     }
                 }
                 None => {
-                    return raise(E::TypeError, format!("object of type '{}' has no len()", value.type_name()));
+                    return raise(
+                        E::TypeError,
+                        format!("object of type '{}' has no len()", value.type_name()),
+                    );
                 }
             },
         })
     }
 
     /// A new list of the items in order, sorted stably by `key`.
-    pub(super) fn sorted(&mut self, items: Vec<Value>, key: Option<&Value>, reverse: bool) -> Run<Vec<Value>> {
+    pub(super) fn sorted(
+        &mut self,
+        items: Vec<Value>,
+        key: Option<&Value>,
+        reverse: bool,
+    ) -> Run<Vec<Value>> {
         let mut keyed = Vec::with_capacity(items.len());
         for item in items {
             let key = match key {
@@ -346,7 +367,9 @@ pub(super) fn make_slice(args: Vec<Value>) -> Run<Value> {
     let mut args = args.into_iter();
     let slice = match (args.next(), args.next(), args.next(), args.next()) {
         (Some(stop), None, ..) => Slice { start: Value::None, stop, step: Value::None },
-        (Some(start), Some(stop), step, None) => Slice { start, stop, step: step.unwrap_or_default() },
+        (Some(start), Some(stop), step, None) => {
+            Slice { start, stop, step: step.unwrap_or_default() }
+        }
         _ => return raise(E::TypeError, "slice expected 1 to 3 arguments"),
     };
     Ok(Value::Slice(Arc::new(slice)))

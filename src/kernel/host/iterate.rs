@@ -60,7 +60,10 @@ impl Host {
     pub(super) fn iterate(&mut self, value: &Value) -> Run<Arc<Shared<Iter>>> {
         let iter = match value {
             Value::Iterator(iter) => return Ok(iter.clone()),
-            Value::Tuple(items) => Iter::Items(items.to_vec().into_iter()),
+            Value::Tuple(items) => {
+                let items: Vec<Value> = items.iter().cloned().collect();
+                Iter::Items(items.into_iter())
+            }
             Value::List(list) => Iter::List(list.clone(), 0),
             Value::View(view) => {
                 let items = view.items();
@@ -91,7 +94,8 @@ impl Host {
                 Iter::Items(items.into_iter())
             }
             Value::Type(ty) if ty.elements().is_some() => {
-                let items: Vec<Value> = ty.elements().into_iter().flatten().cloned().map(Value::Type).collect();
+                let items: Vec<Value> =
+                    ty.elements().into_iter().flatten().cloned().map(Value::Type).collect();
                 Iter::Items(items.into_iter())
             }
             Value::Instance(_) => {
@@ -101,9 +105,17 @@ impl Host {
                         object => Ok(Arc::new(Shared::new(Iter::Object(object)))),
                     };
                 }
-                return raise(E::TypeError, format!("'{}' object is not iterable", value.type_name()));
+                return raise(
+                    E::TypeError,
+                    format!("'{}' object is not iterable", value.type_name()),
+                );
             }
-            _ => return raise(E::TypeError, format!("'{}' object is not iterable", value.type_name())),
+            _ => {
+                return raise(
+                    E::TypeError,
+                    format!("'{}' object is not iterable", value.type_name()),
+                );
+            }
         };
         Ok(Arc::new(Shared::new(iter)))
     }
@@ -172,7 +184,11 @@ impl Host {
                         Some(item) => items.push(item),
                         None if !*strict => return Ok(None),
                         None if i > 0 => {
-                            let what = if i == 1 { "argument 1".into() } else { format!("arguments 1-{i}") };
+                            let what = if i == 1 {
+                                "argument 1".into()
+                            } else {
+                                format!("arguments 1-{i}")
+                            };
                             return raise(
                                 E::ValueError,
                                 format!("zip() argument {} is shorter than {what}", i + 1),
@@ -181,8 +197,11 @@ impl Host {
                         None => {
                             for (j, iter) in inner.iter().enumerate().skip(1) {
                                 if self.next(iter)?.is_some() {
-                                    let what =
-                                        if j == 1 { "argument 1".into() } else { format!("arguments 1-{j}") };
+                                    let what = if j == 1 {
+                                        "argument 1".into()
+                                    } else {
+                                        format!("arguments 1-{j}")
+                                    };
                                     return raise(
                                         E::ValueError,
                                         format!("zip() argument {} is longer than {what}", j + 1),
@@ -218,10 +237,17 @@ impl Host {
             Iter::Generator(generator) => self.resume(generator)?,
             Iter::Object(object) => {
                 let Some(method) = self.special(object, "__next__")? else {
-                    return raise(E::TypeError, format!("'{}' object is not an iterator", object.type_name()));
+                    return raise(
+                        E::TypeError,
+                        format!("'{}' object is not an iterator", object.type_name()),
+                    );
                 };
                 match self.call(&method, Vec::new(), Vec::new()) {
-                    Err(Stop::Raised(raised)) if raised.exception.is_instance(&E::StopIteration.class()) => None,
+                    Err(Stop::Raised(raised))
+                        if raised.exception.is_instance(&E::StopIteration.class()) =>
+                    {
+                        None
+                    }
                     other => Some(other?),
                 }
             }

@@ -15,9 +15,90 @@ use crate::kernel::{
 
 /// The modules that cachelift provides.
 const PROVIDED: &[&str] = &[
-    "__future__", "builtins", "functools", "math", "numba", "numba.core", "numba.core.types", "numba.experimental",
-    "numba.experimental.structref", "numba.extending", "numba.types", "numpy", "os", "os.path", "sys", "typing",
+    "__future__",
+    "builtins",
+    "functools",
+    "math",
+    "numba",
+    "numba.core",
+    "numba.core.types",
+    "numba.experimental",
+    "numba.experimental.structref",
+    "numba.extending",
+    "numba.types",
+    "numpy",
+    "os",
+    "os.path",
+    "sys",
+    "typing",
 ];
+
+/// Modules that Python or its users have and cachelift has not.
+const MISSING: &[&str] = &[
+    "abc",
+    "argparse",
+    "array",
+    "ast",
+    "asyncio",
+    "atexit",
+    "bisect",
+    "cmath",
+    "collections",
+    "concurrent",
+    "contextlib",
+    "copy",
+    "csv",
+    "ctypes",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "enum",
+    "fractions",
+    "gc",
+    "glob",
+    "hashlib",
+    "heapq",
+    "importlib",
+    "inspect",
+    "io",
+    "itertools",
+    "json",
+    "logging",
+    "matplotlib",
+    "multiprocessing",
+    "operator",
+    "pandas",
+    "pathlib",
+    "pickle",
+    "platform",
+    "queue",
+    "random",
+    "re",
+    "scipy",
+    "shutil",
+    "signal",
+    "socket",
+    "statistics",
+    "string",
+    "struct",
+    "subprocess",
+    "tempfile",
+    "textwrap",
+    "threading",
+    "time",
+    "timeit",
+    "traceback",
+    "types",
+    "unittest",
+    "uuid",
+    "warnings",
+    "weakref",
+];
+
+/// Whether a name is of a module that Python has and cachelift has not.
+pub(super) fn is_missing(name: &str) -> bool {
+    MISSING.contains(&name)
+}
 
 /// Whether a dotted name is of a module that cachelift provides.
 pub(super) fn is_provided(name: &str) -> bool {
@@ -28,7 +109,9 @@ pub(super) fn is_provided(name: &str) -> bool {
 pub(super) fn hint(module: &str) -> &'static str {
     match module {
         "numpy" => "compute it in a kernel or in host code of your own",
-        "os" => "`os.environ`, `os.getenv`, `os.path.join`, `os.path.exists` and `os.getcwd` are there",
+        "os" => {
+            "`os.environ`, `os.getenv`, `os.path.join`, `os.path.exists` and `os.getcwd` are there"
+        }
         "sys" => "`sys.argv`, `sys.stdout`, `sys.stderr`, `sys.exit` and `sys.maxsize` are there",
         "functools" => "`functools.partial` and `functools.reduce` are there",
         _ => "see the language's page for what is there",
@@ -58,25 +141,43 @@ pub(super) fn member(module: &str, name: &str) -> Option<Value> {
         "builtins" => super::builtin(name),
         "math" => math::member(name),
         "numpy" => numpy::member(name),
-        "numba" | "numba.types" | "numba.core.types" | "numba.extending" | "numba.experimental"
-        | "numba.experimental.structref" | "numba.core" => numba::member(module, name),
-        "functools" => builtin_of(&["functools.partial", "functools.reduce", "functools.wraps"], &submodule),
-        "os" => builtin_of(&["os.environ", "os.getenv", "os.getcwd", "os.getpid"], &submodule).or(match name {
-            "sep" => Some(Value::str("/".into())),
-            "linesep" => Some(Value::str("\n".into())),
-            _ => None,
-        }),
+        "numba"
+        | "numba.types"
+        | "numba.core.types"
+        | "numba.extending"
+        | "numba.experimental"
+        | "numba.experimental.structref"
+        | "numba.core" => numba::member(module, name),
+        "functools" => {
+            builtin_of(&["functools.partial", "functools.reduce", "functools.wraps"], &submodule)
+        }
+        "os" => builtin_of(&["os.environ", "os.getenv", "os.getcwd", "os.getpid"], &submodule).or(
+            match name {
+                "sep" => Some(Value::str("/".into())),
+                "linesep" => Some(Value::str("\n".into())),
+                _ => None,
+            },
+        ),
         "os.path" => builtin_of(
-            &["os.path.join", "os.path.basename", "os.path.dirname", "os.path.exists", "os.path.abspath", "os.path.splitext"],
+            &[
+                "os.path.join",
+                "os.path.basename",
+                "os.path.dirname",
+                "os.path.exists",
+                "os.path.abspath",
+                "os.path.splitext",
+            ],
             &submodule,
         ),
         "sys" => match name {
             "maxsize" => Some(Value::Int(i64::MAX.into())),
             "byteorder" => Some(Value::str("little".into())),
-            "argv" | "stdout" | "stderr" | "exit" | "modules" | "path" | "getrecursionlimit" => builtin_of(
-                &["sys.argv", "sys.stdout", "sys.stderr", "sys.exit", "sys.getrecursionlimit"],
-                &submodule,
-            ),
+            "argv" | "stdout" | "stderr" | "exit" | "modules" | "path" | "getrecursionlimit" => {
+                builtin_of(
+                    &["sys.argv", "sys.stdout", "sys.stderr", "sys.exit", "sys.getrecursionlimit"],
+                    &submodule,
+                )
+            }
             _ => None,
         },
         _ => None,
@@ -122,7 +223,15 @@ impl Host {
 }
 
 /// Functions of `os` and `sys`.
-pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+pub(super) fn call(
+    host: &mut Host,
+    builtin: Builtin,
+    args: Vec<Value>,
+    keywords: Keywords,
+) -> Run<Value> {
+    if matches!(builtin.0, "os.getcwd" | "os.getpid" | "os.path.exists" | "os.path.abspath") {
+        host.impure = true;
+    }
     let a = Args::new(builtin.name(), args, keywords);
     match builtin.0 {
         "sys.exit" => exit(host, a.all()?.into_iter().next()),
@@ -136,7 +245,9 @@ pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords
             Ok(found.map(Value::str).or(default).unwrap_or_default())
         }
         "os.getcwd" => Ok(Value::str(
-            std::env::current_dir().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+            std::env::current_dir()
+                .map(|path| path.to_string_lossy().into_owned())
+                .unwrap_or_default(),
         )),
         "os.getpid" => Ok(Value::Int(std::process::id().into())),
         path if path.starts_with("os.path.") => {
@@ -147,13 +258,19 @@ pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords
                     other => {
                         return raise(
                             E::TypeError,
-                            format!("expected str, bytes or os.PathLike object, not {}", other.type_name()),
+                            format!(
+                                "expected str, bytes or os.PathLike object, not {}",
+                                other.type_name()
+                            ),
                         );
                     }
                 }
             }
             let Some(first) = parts.first().cloned() else {
-                return raise(E::TypeError, format!("{}() missing 1 required argument", builtin.name()));
+                return raise(
+                    E::TypeError,
+                    format!("{}() missing 1 required argument", builtin.name()),
+                );
             };
             Ok(match builtin.name() {
                 "join" => {
@@ -182,14 +299,21 @@ pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords
                     let stem = first[name..].trim_start_matches('.');
                     let start = first.len() - stem.len();
                     let at = stem.rfind('.').map_or(first.len(), |at| start + at);
-                    Value::tuple(vec![Value::str(first[..at].into()), Value::str(first[at..].into())])
+                    Value::tuple(vec![
+                        Value::str(first[..at].into()),
+                        Value::str(first[at..].into()),
+                    ])
                 }
                 _ => Value::str(
-                    std::path::absolute(&first).map(|p| p.to_string_lossy().into_owned()).unwrap_or(first),
+                    std::path::absolute(&first)
+                        .map(|p| p.to_string_lossy().into_owned())
+                        .unwrap_or(first),
                 ),
             })
         }
-        path => refuse(format!("`{path}` cannot be called"), hint(path.split('.').next().unwrap_or(""))),
+        path => {
+            refuse(format!("`{path}` cannot be called"), hint(path.split('.').next().unwrap_or("")))
+        }
     }
 }
 

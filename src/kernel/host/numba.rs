@@ -23,19 +23,35 @@ use crate::kernel::{
     syntax::{self, ExprKind, Name, Span, StmtKind},
     types::{ArrayTy, Layout, Literal, Ty, TypeClass},
     value::{
-        Builtin, Class, ClassKind, Function, KernelDef, KernelKind, Module, Namespace, Overload, OverloadTarget,
-        Partial, Run, Signature, StructDef, TypeKey, Value,
+        Builtin, Class, ClassKind, Function, KernelDef, KernelKind, Module, Namespace, Overload,
+        OverloadTarget, Partial, Run, Signature, StructDef, TypeKey, Value,
     },
 };
 
 const FUNCTIONS: &[&str] = &[
-    "numba.njit", "numba.jit", "numba.vectorize", "numba.guvectorize", "numba.cfunc", "numba.prange",
-    "numba.typeof", "numba.literally", "numba.literal_unroll", "numba.extending.overload",
-    "numba.extending.overload_method", "numba.extending.overload_attribute", "numba.extending.register_jitable",
-    "numba.extending.intrinsic", "numba.experimental.structref.register",
-    "numba.experimental.structref.define_proxy", "numba.experimental.structref.define_constructor",
-    "numba.experimental.structref.define_boxing", "numba.experimental.structref.define_attributes",
-    "numba.types.unliteral", "numba.types.literal", "numba.types.optional", "numba.get_num_threads",
+    "numba.njit",
+    "numba.jit",
+    "numba.vectorize",
+    "numba.guvectorize",
+    "numba.cfunc",
+    "numba.prange",
+    "numba.typeof",
+    "numba.literally",
+    "numba.literal_unroll",
+    "numba.extending.overload",
+    "numba.extending.overload_method",
+    "numba.extending.overload_attribute",
+    "numba.extending.register_jitable",
+    "numba.extending.intrinsic",
+    "numba.experimental.structref.register",
+    "numba.experimental.structref.define_proxy",
+    "numba.experimental.structref.define_constructor",
+    "numba.experimental.structref.define_boxing",
+    "numba.experimental.structref.define_attributes",
+    "numba.types.unliteral",
+    "numba.types.literal",
+    "numba.types.optional",
+    "numba.get_num_threads",
     "numba.set_num_threads",
 ];
 
@@ -73,7 +89,13 @@ fn named_type(name: &str) -> Option<Ty> {
         "boolean" | "bool_" | "bool" | "b1" => Ty::Bool,
         "int8" | "i1" | "char" => Ty::I8,
         "int16" | "i2" | "short" => Ty::I16,
-        "int32" | "i4" | "int_" | "intc" => if name == "int_" { Ty::I64 } else { Ty::I32 },
+        "int32" | "i4" | "int_" | "intc" => {
+            if name == "int_" {
+                Ty::I64
+            } else {
+                Ty::I32
+            }
+        }
         "int64" | "i8" | "intp" | "long_" | "longlong" | "ssize_t" => Ty::I64,
         "uint8" | "u1" | "byte" | "uchar" => Ty::U8,
         "uint16" | "u2" | "ushort" => Ty::U16,
@@ -89,16 +111,31 @@ fn named_type(name: &str) -> Option<Ty> {
 }
 
 /// Calls one of Numba's functions.
-pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+pub(super) fn call(
+    host: &mut Host,
+    builtin: Builtin,
+    args: Vec<Value>,
+    keywords: Keywords,
+) -> Run<Value> {
     match builtin.0 {
-        "numba.njit" | "numba.jit" | "numba.vectorize" | "numba.guvectorize" | "numba.cfunc"
+        "numba.njit"
+        | "numba.jit"
+        | "numba.vectorize"
+        | "numba.guvectorize"
+        | "numba.cfunc"
         | "numba.extending.register_jitable" => decorator(host, builtin, args, keywords),
         "numba.apply" => apply(host, args, keywords),
-        "numba.extending.overload" | "numba.extending.overload_method" | "numba.extending.overload_attribute" => {
+        "numba.extending.overload"
+        | "numba.extending.overload_method"
+        | "numba.extending.overload_attribute" => {
             // The function follows when the decorator is applied.
             let mut all = vec![Value::Builtin(builtin), Value::tuple(args)];
             all.push(Value::Bool(true));
-            let applied = Partial { function: Value::Builtin(Builtin("numba.register")), args: all, keywords };
+            let applied = Partial {
+                function: Value::Builtin(Builtin("numba.register")),
+                args: all,
+                keywords,
+            };
             Ok(Value::Partial(Arc::new(applied)))
         }
         "numba.register" => register(host, args, keywords),
@@ -116,12 +153,18 @@ pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords
                 ),
             }
         }
-        "numba.experimental.structref.define_proxy" | "numba.experimental.structref.define_constructor" => {
-            let [proxy, ty, fields] =
-                Args::new(builtin.name(), args, keywords).take(["py_class", "struct_typeclass", "fields"], 3)?;
-            let (Some(Value::Class(proxy)), Some(Value::Class(type_class)), Some(fields)) = (proxy, ty, fields) else {
+        "numba.experimental.structref.define_proxy"
+        | "numba.experimental.structref.define_constructor" => {
+            let [proxy, ty, fields] = Args::new(builtin.name(), args, keywords)
+                .take(["py_class", "struct_typeclass", "fields"], 3)?;
+            let (Some(Value::Class(proxy)), Some(Value::Class(type_class)), Some(fields)) =
+                (proxy, ty, fields)
+            else {
                 return refuse(
-                    format!("`{}` takes a proxy, a registered class and a list of fields", builtin.name()),
+                    format!(
+                        "`{}` takes a proxy, a registered class and a list of fields",
+                        builtin.name()
+                    ),
                     "write `structref.define_proxy(Point, PointType, [\"x\", \"y\"])`",
                 );
             };
@@ -130,7 +173,10 @@ pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords
                 match field {
                     Value::Str(name) => names.push(name),
                     other => {
-                        return raise(E::TypeError, format!("a field's name must be str, not {}", other.type_name()));
+                        return raise(
+                            E::TypeError,
+                            format!("a field's name must be str, not {}", other.type_name()),
+                        );
                     }
                 }
             }
@@ -138,9 +184,8 @@ pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords
             Ok(Value::None)
         }
         // With the constructor known, host code may hold and pass structrefs, and kernels reach all fields.
-        "numba.experimental.structref.define_boxing" | "numba.experimental.structref.define_attributes" => {
-            Ok(Value::None)
-        }
+        "numba.experimental.structref.define_boxing"
+        | "numba.experimental.structref.define_attributes" => Ok(Value::None),
         "numba.structref.new" => {
             let Some((Value::Class(class), fields)) = args.split_first() else {
                 return raise(E::TypeError, "StructRefProxy.__new__(X): X is not a type object");
@@ -171,7 +216,12 @@ pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords
                 },
                 Value::Str(v) => Literal::Str(v.clone()),
                 Value::None => Literal::None,
-                other => return refuse(format!("'{}' has no literal type", other.type_name()), "use an int or a str"),
+                other => {
+                    return refuse(
+                        format!("'{}' has no literal type", other.type_name()),
+                        "use an int or a str",
+                    );
+                }
             };
             Ok(Value::Type(Ty::Literal(literal)))
         }
@@ -186,15 +236,24 @@ pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords
             let count = std::thread::available_parallelism().map_or(1, |n| n.get());
             Ok(Value::Int(count as i128))
         }
-        path => refuse(format!("`{path}` is not supported in host code"), "see the language's page"),
+        path => {
+            refuse(format!("`{path}` is not supported in host code"), "see the language's page")
+        }
     }
 }
 
 /// `@njit`, `@njit(...)`, `njit(function)`.
-fn decorator(host: &mut Host, builtin: Builtin, mut args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+fn decorator(
+    host: &mut Host,
+    builtin: Builtin,
+    mut args: Vec<Value>,
+    keywords: Keywords,
+) -> Run<Value> {
     let function = match args.first() {
         Some(Value::Function(_)) => Some(args.remove(0)),
-        Some(Value::Kernel(_)) => return refuse("this function is a kernel already", "decorate it once"),
+        Some(Value::Kernel(_)) => {
+            return refuse("this function is a kernel already", "decorate it once");
+        }
         _ => None,
     };
     let mut all = vec![Value::Builtin(builtin), Value::tuple(args)];
@@ -220,9 +279,17 @@ fn apply(host: &mut Host, args: Vec<Value>, mut keywords: Keywords) -> Run<Value
         Value::Function(function) => function.clone(),
         Value::Kernel(def) => def.closure.clone(),
         Value::Descriptor(_) | Value::Class(_) => {
-            return refuse("kernels are plain functions", "decorate a function at module level and call it from the method");
+            return refuse(
+                "kernels are plain functions",
+                "decorate a function at module level and call it from the method",
+            );
         }
-        other => return raise(E::TypeError, format!("a decorator takes a function, not '{}'", other.type_name())),
+        other => {
+            return raise(
+                E::TypeError,
+                format!("a decorator takes a function, not '{}'", other.type_name()),
+            );
+        }
     };
     let mut specs: Vec<Value> = specs.to_vec();
     let layout = match (decorator.0, specs.len()) {
@@ -240,7 +307,9 @@ fn apply(host: &mut Host, args: Vec<Value>, mut keywords: Keywords) -> Run<Value
         }
         _ => None,
     };
-    if let Some(at) = keywords.iter().position(|(name, _)| matches!(&**name, "signature" | "signature_or_function" | "ftylist_or_function")) {
+    if let Some(at) = keywords.iter().position(|(name, _)| {
+        matches!(&**name, "signature" | "signature_or_function" | "ftylist_or_function")
+    }) {
         specs.push(keywords.remove(at).1);
     }
     let mut signatures = Vec::new();
@@ -277,7 +346,15 @@ impl Host {
     ) -> Arc<KernelDef> {
         let function = closure.syntax.clone();
         let ordinal = self.registry.next_ordinal(&function.source.name, &function.name);
-        Arc::new(KernelDef { function, closure, kind, options, signatures, ordinal, decorator_span })
+        Arc::new(KernelDef {
+            function,
+            closure,
+            kind,
+            options,
+            signatures,
+            ordinal,
+            decorator_span,
+        })
     }
 
     /// The signature that a text means: `int64(int64)`, `void(float64[:], float64)`, `(int64, int64)`.
@@ -331,7 +408,9 @@ fn collect_names(expr: &syntax::Expr, found: &mut impl FnMut(&str)) {
             collect_names(value, found);
             collect_names(index, found);
         }
-        ExprKind::Tuple(items) | ExprKind::List(items) => items.iter().for_each(|item| collect_names(item, found)),
+        ExprKind::Tuple(items) | ExprKind::List(items) => {
+            items.iter().for_each(|item| collect_names(item, found))
+        }
         _ => {}
     }
 }
@@ -342,7 +421,9 @@ fn signatures_of(host: &mut Host, spec: &Value, out: &mut Vec<Signature>) -> Run
         Value::Str(text) => {
             let value = host.eval_types(text)?;
             match value {
-                Value::Str(_) => return refuse(format!("`{text}` is no signature"), "write `int64(int64)`"),
+                Value::Str(_) => {
+                    return refuse(format!("`{text}` is no signature"), "write `int64(int64)`");
+                }
                 value => signatures_of(host, &value, out)?,
             }
         }
@@ -383,17 +464,26 @@ fn register(host: &mut Host, args: Vec<Value>, mut keywords: Keywords) -> Run<Va
         return raise(E::TypeError, "a decorator takes one function");
     };
     let Value::Function(implementation) = function else {
-        return refuse("an overload is a plain function", "decorate the function that returns implementations");
+        return refuse(
+            "an overload is a plain function",
+            "decorate the function that returns implementations",
+        );
     };
     let target = match (decorator.0, given.as_ref()) {
         ("numba.extending.overload", [target]) => OverloadTarget::Function(target.clone()),
         (path, [class, Value::Str(name)]) => {
             let key = match class {
                 Value::TypeClass(class) => TypeKey::Class(*class),
-                Value::Class(class) if class.kind == ClassKind::StructType => TypeKey::Struct(class.clone()),
+                Value::Class(class) if class.kind == ClassKind::StructType => {
+                    TypeKey::Struct(class.clone())
+                }
                 other => {
                     return refuse(
-                        format!("`{}` takes a class of types, not a '{}'", decorator.name(), other.type_name()),
+                        format!(
+                            "`{}` takes a class of types, not a '{}'",
+                            decorator.name(),
+                            other.type_name()
+                        ),
                         "write `types.Integer`, `types.Array` or a registered structref",
                     );
                 }
@@ -422,7 +512,12 @@ fn register(host: &mut Host, args: Vec<Value>, mut keywords: Keywords) -> Run<Va
 
 impl Host {
     /// `int64(...)`: a signature from types, else the value as an element of the type.
-    pub(super) fn call_type(&mut self, ty: &Ty, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+    pub(super) fn call_type(
+        &mut self,
+        ty: &Ty,
+        args: Vec<Value>,
+        keywords: Keywords,
+    ) -> Run<Value> {
         let types: Option<Vec<Ty>> = args
             .iter()
             .map(|arg| match arg {
@@ -430,8 +525,13 @@ impl Host {
                 _ => None,
             })
             .collect();
-        if let Some(types) = types.filter(|types| !types.is_empty() || *ty == Ty::None || args.is_empty()) {
-            return Ok(Value::Signature(Arc::new(Signature { returns: Some(ty.clone()), args: types })));
+        if let Some(types) =
+            types.filter(|types| !types.is_empty() || *ty == Ty::None || args.is_empty())
+        {
+            return Ok(Value::Signature(Arc::new(Signature {
+                returns: Some(ty.clone()),
+                args: types,
+            })));
         }
         match DType::from_ty(ty) {
             Some(DType::Bool) => self.call_builtin(Builtin("builtins.bool"), args, keywords),
@@ -441,12 +541,22 @@ impl Host {
     }
 
     /// `types.Array(...)` and its kin.
-    pub(super) fn call_type_class(&mut self, class: TypeClass, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+    pub(super) fn call_type_class(
+        &mut self,
+        class: TypeClass,
+        args: Vec<Value>,
+        keywords: Keywords,
+    ) -> Run<Value> {
         call_class(self, class, args, keywords)
     }
 }
 
-fn call_class(host: &mut Host, class: TypeClass, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+fn call_class(
+    host: &mut Host,
+    class: TypeClass,
+    args: Vec<Value>,
+    keywords: Keywords,
+) -> Run<Value> {
     let wrong = || {
         refuse(
             format!("`types.{class:?}` cannot be made from these arguments"),
@@ -455,9 +565,11 @@ fn call_class(host: &mut Host, class: TypeClass, args: Vec<Value>, keywords: Key
     };
     match class {
         TypeClass::Array => {
-            let [dtype, ndim, layout, readonly] =
-                Args::new("Array", args, keywords).take(["dtype", "ndim", "layout", "readonly"], 3)?;
-            let (Some(Value::Type(dtype)), Some(Value::Int(ndim)), Some(Value::Str(layout))) = (dtype, ndim, layout) else {
+            let [dtype, ndim, layout, readonly] = Args::new("Array", args, keywords)
+                .take(["dtype", "ndim", "layout", "readonly"], 3)?;
+            let (Some(Value::Type(dtype)), Some(Value::Int(ndim)), Some(Value::Str(layout))) =
+                (dtype, ndim, layout)
+            else {
                 return wrong();
             };
             let layout = match &*layout {
@@ -514,7 +626,9 @@ pub(super) fn type_item(host: &mut Host, ty: &Ty, index: &Value) -> Run<Value> {
     let steps: Option<Vec<bool>> = slices
         .iter()
         .map(|slice| match slice {
-            Value::Slice(slice) if matches!((&slice.start, &slice.stop), (Value::None, Value::None)) => {
+            Value::Slice(slice)
+                if matches!((&slice.start, &slice.stop), (Value::None, Value::None)) =>
+            {
                 match slice.step {
                     Value::None => Some(false),
                     Value::Int(1) => Some(true),
@@ -531,7 +645,9 @@ pub(super) fn type_item(host: &mut Host, ty: &Ty, index: &Value) -> Run<Value> {
         _ => None,
     };
     match layout {
-        Some(layout) if ty.item_size().is_some() => Ok(Value::Type(Ty::array(ty.clone(), slices.len() as u8, layout))),
+        Some(layout) if ty.item_size().is_some() => {
+            Ok(Value::Type(Ty::array(ty.clone(), slices.len() as u8, layout)))
+        }
         _ => refuse(
             format!("`{ty}` cannot be indexed like this"),
             "an array's type is written `float64[:]`, `float64[:, :]` or `float64[:, ::1]`",
@@ -546,7 +662,9 @@ pub(super) fn type_attribute(ty: &Ty, name: &str) -> Option<Value> {
         return Some(Value::str(ty.to_string()));
     }
     Some(match (ty, name) {
-        (Ty::Literal(literal), "literal_value") | (Ty::Omitted(literal), "value") => literal_value(literal),
+        (Ty::Literal(literal), "literal_value") | (Ty::Omitted(literal), "value") => {
+            literal_value(literal)
+        }
         (Ty::Literal(literal), "literal_type") => Value::Type(literal.ty()),
         (Ty::Literal(literal), _) => return type_attribute(&literal.ty(), name),
         (Ty::Int(int), "bitwidth") => Value::Int(int.bits.into()),
@@ -560,7 +678,9 @@ pub(super) fn type_attribute(ty: &Ty, name: &str) -> Option<Value> {
         (Ty::Array(array), "layout") => Value::str(format!("{:?}", array.layout)),
         (Ty::Array(array), "mutable") => Value::Bool(!array.readonly),
         (Ty::Array(array), "readonly") => Value::Bool(array.readonly),
-        (Ty::Array(array), "aligned") => Value::Bool(!matches!(&array.dtype, Ty::Record(r) if !r.aligned)),
+        (Ty::Array(array), "aligned") => {
+            Value::Bool(!matches!(&array.dtype, Ty::Record(r) if !r.aligned))
+        }
         (Ty::Array(array), "is_c_contig") => Value::Bool(array.layout == Layout::C),
         (Ty::Array(array), "is_f_contig") => Value::Bool(array.layout == Layout::F),
         (Ty::Array(array), "is_contig") => Value::Bool(array.layout != Layout::A),
@@ -568,16 +688,23 @@ pub(super) fn type_attribute(ty: &Ty, name: &str) -> Option<Value> {
         (Ty::Record(record), "dtype") => Value::DType(DType::from_ty(&Ty::Record(record.clone()))?),
         (Ty::Record(record), "size") => int(record.size),
         (Ty::StructRef(structref), "field_dict") => super::containers::dict(
-            structref.fields.iter().map(|(name, ty)| (Value::Str(name.clone()), Value::Type(ty.clone()))),
+            structref
+                .fields
+                .iter()
+                .map(|(name, ty)| (Value::Str(name.clone()), Value::Type(ty.clone()))),
         ),
-        (Ty::DType(inner), "dtype") | (Ty::Class(inner), "instance_type") => Value::Type((**inner).clone()),
+        (Ty::DType(inner), "dtype") | (Ty::Class(inner), "instance_type") => {
+            Value::Type((**inner).clone())
+        }
         (Ty::Function(function), "dispatcher") => Value::Kernel(function.0.clone()),
         _ => {
             let elements = ty.elements()?;
             match name {
                 "types" => Value::tuple(elements.iter().cloned().map(Value::Type).collect()),
                 "count" => int(elements.len()),
-                "dtype" => Value::Type(elements.first().filter(|first| elements.iter().all(|e| e == *first))?.clone()),
+                "dtype" => Value::Type(
+                    elements.first().filter(|first| elements.iter().all(|e| e == *first))?.clone(),
+                ),
                 _ => return None,
             }
         }
@@ -606,14 +733,21 @@ pub(super) fn is_structref_of(ty: &Ty, class: &Class) -> bool {
 /// `__doc__` of a function.
 pub(super) fn docstring(function: &syntax::Function) -> Value {
     match function.body.first().map(|stmt| &stmt.kind) {
-        Some(StmtKind::Expr(syntax::Expr { kind: ExprKind::Str(text), .. })) => Value::Str(text.clone()),
+        Some(StmtKind::Expr(syntax::Expr { kind: ExprKind::Str(text), .. })) => {
+            Value::Str(text.clone())
+        }
         _ => Value::None,
     }
 }
 
 impl Host {
     /// `np.float32(value)`.
-    pub(super) fn call_scalar_type(&mut self, dtype: &DType, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+    pub(super) fn call_scalar_type(
+        &mut self,
+        dtype: &DType,
+        args: Vec<Value>,
+        keywords: Keywords,
+    ) -> Run<Value> {
         numpy::make_scalar(self, dtype, args, keywords)
     }
 }

@@ -45,7 +45,9 @@ impl Number {
 impl PartialEq for Number {
     fn eq(&self, other: &Number) -> bool {
         match (self, other) {
-            (Number::Complex(..), _) | (_, Number::Complex(..)) => self.complex() == other.complex(),
+            (Number::Complex(..), _) | (_, Number::Complex(..)) => {
+                self.complex() == other.complex()
+            }
             _ => self.partial_cmp(other) == Some(Ordering::Equal),
         }
     }
@@ -85,13 +87,21 @@ fn compare_int_float(a: i128, b: f64) -> Option<Ordering> {
 }
 
 /// `a op b`.
-pub(super) fn binary(op: BinaryOp, a: Number, b: Number, left: &Value, right: &Value) -> Run<Value> {
+pub(super) fn binary(
+    op: BinaryOp,
+    a: Number,
+    b: Number,
+    left: &Value,
+    right: &Value,
+) -> Run<Value> {
     match (a, b) {
         (Number::Int(x), Number::Int(y)) => {
             let bools = matches!((left, right), (Value::Bool(_), Value::Bool(_)));
             int(op, x, y, bools)
         }
-        (Number::Complex(..), _) | (_, Number::Complex(..)) => complex(op, a.complex(), b.complex(), left, right),
+        (Number::Complex(..), _) | (_, Number::Complex(..)) => {
+            complex(op, a.complex(), b.complex(), left, right)
+        }
         _ => float(op, a.float(), b.float(), left, right),
     }
 }
@@ -100,7 +110,11 @@ fn unsupported(op: BinaryOp, left: &Value, right: &Value) -> Run<Value> {
     let symbol = op.symbol();
     raise(
         E::TypeError,
-        format!("unsupported operand type(s) for {symbol}: '{}' and '{}'", left.type_name(), right.type_name()),
+        format!(
+            "unsupported operand type(s) for {symbol}: '{}' and '{}'",
+            left.type_name(),
+            right.type_name()
+        ),
     )
 }
 
@@ -116,9 +130,10 @@ fn int(op: BinaryOp, a: i128, b: i128, bools: bool) -> Run<Value> {
             }
             return Ok(Value::Float(int_ratio(a, b)));
         }
-        BinaryOp::FloorDiv | BinaryOp::Mod if zero() => {
+        BinaryOp::FloorDiv if zero() => {
             return raise(E::ZeroDivisionError, "integer division or modulo by zero");
         }
+        BinaryOp::Mod if zero() => return raise(E::ZeroDivisionError, "integer modulo by zero"),
         BinaryOp::FloorDiv => floor_div(a, b),
         BinaryOp::Mod => a - floor_div(a, b) * b,
         BinaryOp::Pow => {
@@ -130,9 +145,13 @@ fn int(op: BinaryOp, a: i128, b: i128, bools: bool) -> Run<Value> {
             }
             bounded(int_power(a, b))?
         }
-        BinaryOp::Shl | BinaryOp::Shr if b < 0 => return raise(E::ValueError, "negative shift count"),
+        BinaryOp::Shl | BinaryOp::Shr if b < 0 => {
+            return raise(E::ValueError, "negative shift count");
+        }
         BinaryOp::Shl if a == 0 => 0,
-        BinaryOp::Shl => bounded(u32::try_from(b).ok().filter(|&n| n < 127).and_then(|n| a.checked_mul(1 << n)))?,
+        BinaryOp::Shl => {
+            bounded(u32::try_from(b).ok().filter(|&n| n < 127).and_then(|n| a.checked_mul(1 << n)))?
+        }
         BinaryOp::Shr => a >> b.min(127),
         BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor => {
             let bits = match op {
@@ -145,7 +164,9 @@ fn int(op: BinaryOp, a: i128, b: i128, bools: bool) -> Run<Value> {
             }
             bits
         }
-        BinaryOp::MatMul => return raise(E::TypeError, "unsupported operand type(s) for @: 'int' and 'int'"),
+        BinaryOp::MatMul => {
+            return raise(E::TypeError, "unsupported operand type(s) for @: 'int' and 'int'");
+        }
     }))
 }
 
@@ -209,7 +230,9 @@ fn float(op: BinaryOp, a: f64, b: f64, left: &Value, right: &Value) -> Run<Value
             return raise(E::ZeroDivisionError, message);
         }
         BinaryOp::Div => a / b,
-        BinaryOp::FloorDiv if b == 0.0 => return raise(E::ZeroDivisionError, "float floor division by zero"),
+        BinaryOp::FloorDiv if b == 0.0 => {
+            return raise(E::ZeroDivisionError, "float floor division by zero");
+        }
         BinaryOp::FloorDiv => float_div_mod(a, b).0,
         BinaryOp::Mod if b == 0.0 => return raise(E::ZeroDivisionError, "float modulo"),
         BinaryOp::Mod => float_div_mod(a, b).1,

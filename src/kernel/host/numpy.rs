@@ -35,50 +35,241 @@ use crate::kernel::{
 
 /// The functions and types that host code or kernels know. NumPy's aliases stand in [`ALIASES`].
 const NAMES: &[&str] = &[
-    "numpy.absolute", "numpy.add", "numpy.all", "numpy.allclose", "numpy.any", "numpy.append", "numpy.arange",
-    "numpy.arccos", "numpy.arccosh", "numpy.arcsin", "numpy.arcsinh", "numpy.arctan", "numpy.arctan2",
-    "numpy.arctanh", "numpy.argmax", "numpy.argmin", "numpy.argsort", "numpy.argwhere", "numpy.array",
-    "numpy.array_equal", "numpy.asarray", "numpy.ascontiguousarray", "numpy.asfortranarray", "numpy.atleast_1d",
-    "numpy.atleast_2d", "numpy.average", "numpy.bincount", "numpy.bitwise_and", "numpy.bitwise_or",
-    "numpy.bitwise_xor", "numpy.broadcast_to", "numpy.cbrt", "numpy.ceil", "numpy.clip", "numpy.column_stack",
-    "numpy.concatenate", "numpy.conjugate", "numpy.convolve", "numpy.copy", "numpy.copysign", "numpy.copyto",
-    "numpy.cos", "numpy.cosh", "numpy.count_nonzero", "numpy.cross", "numpy.cumprod", "numpy.cumsum",
-    "numpy.deg2rad", "numpy.degrees", "numpy.delete", "numpy.diag", "numpy.diff", "numpy.digitize",
-    "numpy.divide", "numpy.divmod", "numpy.dot", "numpy.dtype", "numpy.empty", "numpy.empty_like",
-    "numpy.equal", "numpy.exp", "numpy.exp2", "numpy.expand_dims", "numpy.expm1", "numpy.eye", "numpy.fabs",
-    "numpy.fill_diagonal", "numpy.flatnonzero", "numpy.flip", "numpy.fliplr", "numpy.flipud", "numpy.float_power",
-    "numpy.floating", "numpy.floor", "numpy.floor_divide", "numpy.fmax", "numpy.fmin", "numpy.fmod",
-    "numpy.frombuffer", "numpy.full", "numpy.full_like", "numpy.generic", "numpy.geomspace", "numpy.gcd",
-    "numpy.greater", "numpy.greater_equal", "numpy.histogram", "numpy.hstack", "numpy.hypot", "numpy.identity",
-    "numpy.imag", "numpy.inner", "numpy.integer", "numpy.interp", "numpy.invert", "numpy.iscomplexobj",
-    "numpy.isclose", "numpy.isfinite", "numpy.isin", "numpy.isinf", "numpy.isnan", "numpy.isscalar",
-    "numpy.kron", "numpy.lcm", "numpy.left_shift", "numpy.less", "numpy.less_equal", "numpy.linspace",
-    "numpy.load", "numpy.log", "numpy.log10", "numpy.log1p", "numpy.log2", "numpy.logaddexp",
-    "numpy.logical_and", "numpy.logical_not", "numpy.logical_or", "numpy.logical_xor", "numpy.logspace",
-    "numpy.matmul", "numpy.max", "numpy.maximum", "numpy.mean", "numpy.median", "numpy.meshgrid", "numpy.min",
-    "numpy.minimum", "numpy.moveaxis", "numpy.multiply", "numpy.nan_to_num", "numpy.nanargmax",
-    "numpy.nanargmin", "numpy.nancumsum", "numpy.nanmax", "numpy.nanmean", "numpy.nanmedian", "numpy.nanmin",
-    "numpy.nanprod", "numpy.nanstd", "numpy.nansum", "numpy.nanvar", "numpy.ndarray", "numpy.ndenumerate",
-    "numpy.ndim", "numpy.ndindex", "numpy.negative", "numpy.nextafter", "numpy.nonzero", "numpy.not_equal",
-    "numpy.number", "numpy.ones", "numpy.ones_like", "numpy.outer", "numpy.percentile", "numpy.positive",
-    "numpy.power", "numpy.prod", "numpy.ptp", "numpy.quantile", "numpy.rad2deg", "numpy.radians", "numpy.ravel",
-    "numpy.real", "numpy.reciprocal", "numpy.remainder", "numpy.repeat", "numpy.reshape", "numpy.right_shift",
-    "numpy.rint", "numpy.roll", "numpy.rot90", "numpy.round", "numpy.row_stack", "numpy.save",
-    "numpy.searchsorted", "numpy.shape", "numpy.sign", "numpy.signbit", "numpy.sin", "numpy.sinc", "numpy.sinh",
-    "numpy.size", "numpy.sort", "numpy.split", "numpy.sqrt", "numpy.square", "numpy.squeeze", "numpy.stack",
-    "numpy.std", "numpy.subtract", "numpy.sum", "numpy.swapaxes", "numpy.take", "numpy.tan", "numpy.tanh",
-    "numpy.tile", "numpy.trace", "numpy.transpose", "numpy.trapezoid", "numpy.tri", "numpy.tril", "numpy.triu",
-    "numpy.trunc", "numpy.union1d", "numpy.unique", "numpy.var", "numpy.void", "numpy.vstack", "numpy.where",
-    "numpy.zeros", "numpy.zeros_like",
+    "numpy.absolute",
+    "numpy.add",
+    "numpy.all",
+    "numpy.allclose",
+    "numpy.any",
+    "numpy.append",
+    "numpy.arange",
+    "numpy.arccos",
+    "numpy.arccosh",
+    "numpy.arcsin",
+    "numpy.arcsinh",
+    "numpy.arctan",
+    "numpy.arctan2",
+    "numpy.arctanh",
+    "numpy.argmax",
+    "numpy.argmin",
+    "numpy.argsort",
+    "numpy.argwhere",
+    "numpy.array",
+    "numpy.array_equal",
+    "numpy.asarray",
+    "numpy.ascontiguousarray",
+    "numpy.asfortranarray",
+    "numpy.atleast_1d",
+    "numpy.atleast_2d",
+    "numpy.average",
+    "numpy.bincount",
+    "numpy.bitwise_and",
+    "numpy.bitwise_or",
+    "numpy.bitwise_xor",
+    "numpy.broadcast_to",
+    "numpy.cbrt",
+    "numpy.ceil",
+    "numpy.clip",
+    "numpy.column_stack",
+    "numpy.concatenate",
+    "numpy.conjugate",
+    "numpy.convolve",
+    "numpy.copy",
+    "numpy.copysign",
+    "numpy.copyto",
+    "numpy.cos",
+    "numpy.cosh",
+    "numpy.count_nonzero",
+    "numpy.cross",
+    "numpy.cumprod",
+    "numpy.cumsum",
+    "numpy.deg2rad",
+    "numpy.degrees",
+    "numpy.delete",
+    "numpy.diag",
+    "numpy.diff",
+    "numpy.digitize",
+    "numpy.divide",
+    "numpy.divmod",
+    "numpy.dot",
+    "numpy.dtype",
+    "numpy.empty",
+    "numpy.empty_like",
+    "numpy.equal",
+    "numpy.exp",
+    "numpy.exp2",
+    "numpy.expand_dims",
+    "numpy.expm1",
+    "numpy.eye",
+    "numpy.fabs",
+    "numpy.fill_diagonal",
+    "numpy.flatnonzero",
+    "numpy.flip",
+    "numpy.fliplr",
+    "numpy.flipud",
+    "numpy.float_power",
+    "numpy.floating",
+    "numpy.floor",
+    "numpy.floor_divide",
+    "numpy.fmax",
+    "numpy.fmin",
+    "numpy.fmod",
+    "numpy.frombuffer",
+    "numpy.full",
+    "numpy.full_like",
+    "numpy.generic",
+    "numpy.geomspace",
+    "numpy.gcd",
+    "numpy.greater",
+    "numpy.greater_equal",
+    "numpy.histogram",
+    "numpy.hstack",
+    "numpy.hypot",
+    "numpy.identity",
+    "numpy.imag",
+    "numpy.inner",
+    "numpy.integer",
+    "numpy.interp",
+    "numpy.invert",
+    "numpy.iscomplexobj",
+    "numpy.isclose",
+    "numpy.isfinite",
+    "numpy.isin",
+    "numpy.isinf",
+    "numpy.isnan",
+    "numpy.isscalar",
+    "numpy.kron",
+    "numpy.lcm",
+    "numpy.left_shift",
+    "numpy.less",
+    "numpy.less_equal",
+    "numpy.linspace",
+    "numpy.load",
+    "numpy.log",
+    "numpy.log10",
+    "numpy.log1p",
+    "numpy.log2",
+    "numpy.logaddexp",
+    "numpy.logical_and",
+    "numpy.logical_not",
+    "numpy.logical_or",
+    "numpy.logical_xor",
+    "numpy.logspace",
+    "numpy.matmul",
+    "numpy.max",
+    "numpy.maximum",
+    "numpy.mean",
+    "numpy.median",
+    "numpy.meshgrid",
+    "numpy.min",
+    "numpy.minimum",
+    "numpy.moveaxis",
+    "numpy.multiply",
+    "numpy.nan_to_num",
+    "numpy.nanargmax",
+    "numpy.nanargmin",
+    "numpy.nancumsum",
+    "numpy.nanmax",
+    "numpy.nanmean",
+    "numpy.nanmedian",
+    "numpy.nanmin",
+    "numpy.nanprod",
+    "numpy.nanstd",
+    "numpy.nansum",
+    "numpy.nanvar",
+    "numpy.ndarray",
+    "numpy.ndenumerate",
+    "numpy.ndim",
+    "numpy.ndindex",
+    "numpy.negative",
+    "numpy.nextafter",
+    "numpy.nonzero",
+    "numpy.not_equal",
+    "numpy.number",
+    "numpy.ones",
+    "numpy.ones_like",
+    "numpy.outer",
+    "numpy.percentile",
+    "numpy.positive",
+    "numpy.power",
+    "numpy.prod",
+    "numpy.ptp",
+    "numpy.quantile",
+    "numpy.rad2deg",
+    "numpy.radians",
+    "numpy.ravel",
+    "numpy.real",
+    "numpy.reciprocal",
+    "numpy.remainder",
+    "numpy.repeat",
+    "numpy.reshape",
+    "numpy.right_shift",
+    "numpy.rint",
+    "numpy.roll",
+    "numpy.rot90",
+    "numpy.round",
+    "numpy.row_stack",
+    "numpy.save",
+    "numpy.searchsorted",
+    "numpy.shape",
+    "numpy.sign",
+    "numpy.signbit",
+    "numpy.sin",
+    "numpy.sinc",
+    "numpy.sinh",
+    "numpy.size",
+    "numpy.sort",
+    "numpy.split",
+    "numpy.sqrt",
+    "numpy.square",
+    "numpy.squeeze",
+    "numpy.stack",
+    "numpy.std",
+    "numpy.subtract",
+    "numpy.sum",
+    "numpy.swapaxes",
+    "numpy.take",
+    "numpy.tan",
+    "numpy.tanh",
+    "numpy.tile",
+    "numpy.trace",
+    "numpy.transpose",
+    "numpy.trapezoid",
+    "numpy.tri",
+    "numpy.tril",
+    "numpy.triu",
+    "numpy.trunc",
+    "numpy.union1d",
+    "numpy.unique",
+    "numpy.var",
+    "numpy.void",
+    "numpy.vstack",
+    "numpy.where",
+    "numpy.zeros",
+    "numpy.zeros_like",
 ];
 
 /// Other names of the same functions.
 const ALIASES: &[(&str, &str)] = &[
-    ("abs", "absolute"), ("acos", "arccos"), ("acosh", "arccosh"), ("amax", "max"), ("amin", "min"),
-    ("around", "round"), ("asin", "arcsin"), ("asinh", "arcsinh"), ("atan", "arctan"), ("atan2", "arctan2"),
-    ("atanh", "arctanh"), ("bitwise_invert", "invert"), ("bitwise_left_shift", "left_shift"),
-    ("bitwise_not", "invert"), ("bitwise_right_shift", "right_shift"), ("concat", "concatenate"),
-    ("conj", "conjugate"), ("mod", "remainder"), ("permute_dims", "transpose"), ("pow", "power"),
+    ("abs", "absolute"),
+    ("acos", "arccos"),
+    ("acosh", "arccosh"),
+    ("amax", "max"),
+    ("amin", "min"),
+    ("around", "round"),
+    ("asin", "arcsin"),
+    ("asinh", "arcsinh"),
+    ("atan", "arctan"),
+    ("atan2", "arctan2"),
+    ("atanh", "arctanh"),
+    ("bitwise_invert", "invert"),
+    ("bitwise_left_shift", "left_shift"),
+    ("bitwise_not", "invert"),
+    ("bitwise_right_shift", "right_shift"),
+    ("concat", "concatenate"),
+    ("conj", "conjugate"),
+    ("mod", "remainder"),
+    ("permute_dims", "transpose"),
+    ("pow", "power"),
     ("true_divide", "divide"),
 ];
 
@@ -88,9 +279,9 @@ pub(super) fn member(name: &str) -> Option<Value> {
         "bool" | "bool_" => Some(DType::Bool),
         "int_" | "intp" | "long" | "longlong" => Some(DType::I64),
         "uint" | "uintp" | "ulong" | "ulonglong" => Some(DType::U64),
-        "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64" | "float32" | "float64"
-        | "complex128" | "byte" | "ubyte" | "short" | "ushort" | "intc" | "uintc" | "single" | "double"
-        | "cdouble" => DType::named(name),
+        "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64"
+        | "float32" | "float64" | "complex128" | "byte" | "ubyte" | "short" | "ushort" | "intc"
+        | "uintc" | "single" | "double" | "cdouble" => DType::named(name),
         _ => None,
     };
     if let Some(dtype) = dtype {
@@ -107,7 +298,8 @@ pub(super) fn member(name: &str) -> Option<Value> {
         "True_" => Value::Scalar(Scalar::Bool(true)),
         "False_" => Value::Scalar(Scalar::Bool(false)),
         _ => {
-            let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
+            let name =
+                ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
             return modules::builtin_of(NAMES, &format!("numpy.{name}"));
         }
     })
@@ -181,7 +373,10 @@ pub(super) fn cast(array: &Array, dtype: &DType) -> Run<Array> {
     Ok(match dtype {
         DType::Record(_) => {
             if array.dtype() != dtype {
-                return refuse("this cast between records is not supported", "make the array with the right dtype");
+                return refuse(
+                    "this cast between records is not supported",
+                    "make the array with the right dtype",
+                );
             }
             let out = zeros(dtype.clone(), shape)?;
             for (from, to) in array.offsets().zip(out.offsets()) {
@@ -193,7 +388,8 @@ pub(super) fn cast(array: &Array, dtype: &DType) -> Run<Array> {
             return refuse("a record cannot become a number", "take one of its fields");
         }
         DType::Bool => {
-            let truth = |scalar: Option<Scalar>| ufunc::Bool::new(scalar.is_some_and(|s| s.truth()));
+            let truth =
+                |scalar: Option<Scalar>| ufunc::Bool::new(scalar.is_some_and(|s| s.truth()));
             let bools: Vec<ufunc::Bool> = array.offsets().map(|at| truth(array.read(at))).collect();
             Array::from_vec(bools, shape)
         }
@@ -234,9 +430,12 @@ pub(super) fn any(value: &Value) -> Run<bool> {
 /// The values of a record's fields.
 pub(super) fn record_items(record: &Array) -> Vec<Value> {
     match record.dtype() {
-        DType::Record(layout) => {
-            layout.fields.iter().filter_map(|field| record.field(&field.name)).map(|f| element(&f)).collect()
-        }
+        DType::Record(layout) => layout
+            .fields
+            .iter()
+            .filter_map(|field| record.field(&field.name))
+            .map(|f| element(&f))
+            .collect(),
         _ => Vec::new(),
     }
 }
@@ -252,12 +451,46 @@ pub(super) fn fill(host: &mut Host, target: &Array, value: &Value) -> Run<()> {
 }
 
 const METHODS: &[&str] = &[
-    "array.all", "array.any", "array.argmax", "array.argmin", "array.argsort", "array.astype", "array.clip",
-    "array.conj", "array.conjugate", "array.copy", "array.cumprod", "array.cumsum", "array.diagonal", "array.dot",
-    "array.fill", "array.flatten", "array.item", "array.max", "array.mean", "array.min", "array.nonzero",
-    "array.prod", "array.ptp", "array.ravel", "array.repeat", "array.reshape", "array.round", "array.setflags",
-    "array.sort", "array.squeeze", "array.std", "array.sum", "array.swapaxes", "array.take", "array.tobytes",
-    "array.tolist", "array.trace", "array.transpose", "array.var", "array.view",
+    "array.all",
+    "array.any",
+    "array.argmax",
+    "array.argmin",
+    "array.argsort",
+    "array.astype",
+    "array.clip",
+    "array.conj",
+    "array.conjugate",
+    "array.copy",
+    "array.cumprod",
+    "array.cumsum",
+    "array.diagonal",
+    "array.dot",
+    "array.fill",
+    "array.flatten",
+    "array.item",
+    "array.max",
+    "array.mean",
+    "array.min",
+    "array.nonzero",
+    "array.prod",
+    "array.ptp",
+    "array.ravel",
+    "array.repeat",
+    "array.reshape",
+    "array.round",
+    "array.setflags",
+    "array.sort",
+    "array.squeeze",
+    "array.std",
+    "array.sum",
+    "array.swapaxes",
+    "array.take",
+    "array.tobytes",
+    "array.tolist",
+    "array.trace",
+    "array.transpose",
+    "array.var",
+    "array.view",
 ];
 
 fn find_method(object: &Value, name: &str) -> Option<Value> {
@@ -287,7 +520,10 @@ pub(super) fn attribute(a: &Arc<Array>, object: &Value, name: &str) -> Run<Optio
         },
         "flat" => Value::iterator(super::Iter::Items(shape::flat(a).into_iter())),
         "flags" => {
-            return refuse("`flags` is not supported", "ask a type in an overload, or copy the array");
+            return refuse(
+                "`flags` is not supported",
+                "ask a type in an overload, or copy the array",
+            );
         }
         "ctypes" => {
             return refuse("`ctypes` of an array is not supported", "pass the array to a kernel");
@@ -341,14 +577,15 @@ pub(super) fn dtype_attribute(dtype: &DType, object: &Value, name: &str) -> Opti
             other => Value::ScalarType(other.clone()),
         },
         "names" => match dtype {
-            DType::Record(layout) => {
-                Value::tuple(layout.fields.iter().map(|field| Value::Str(field.name.clone())).collect())
-            }
+            DType::Record(layout) => Value::tuple(
+                layout.fields.iter().map(|field| Value::Str(field.name.clone())).collect(),
+            ),
             _ => Value::None,
         },
         "fields" => match dtype {
             DType::Record(layout) => super::containers::dict(layout.fields.iter().map(|field| {
-                let place = vec![Value::DType(field.dtype.clone()), Value::Int(field.offset as i128)];
+                let place =
+                    vec![Value::DType(field.dtype.clone()), Value::Int(field.offset as i128)];
                 (Value::Str(field.name.clone()), Value::tuple(place))
             })),
             _ => Value::None,
@@ -371,7 +608,12 @@ pub(super) fn dtype_item(object: &Value, index: &Value) -> Run<Value> {
 }
 
 /// Calls one of NumPy's functions.
-pub(super) fn call(host: &mut Host, builtin: Builtin, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+pub(super) fn call(
+    host: &mut Host,
+    builtin: Builtin,
+    args: Vec<Value>,
+    keywords: Keywords,
+) -> Run<Value> {
     let name = builtin.name();
     if let Some(result) = make::call(host, name, &args, &keywords)? {
         return Ok(result);
@@ -420,9 +662,14 @@ pub(super) fn call_method(
         "item" => {
             let index = take(args, keywords).all()?;
             let found = match index.as_slice() {
-                [] if a.len() == 1 => element(&a.with(a.offset(), Vec::new(), Vec::new(), a.dtype().clone())),
+                [] if a.len() == 1 => {
+                    element(&a.with(a.offset(), Vec::new(), Vec::new(), a.dtype().clone()))
+                }
                 [] => {
-                    return raise(E::ValueError, "can only convert an array of size 1 to a Python scalar");
+                    return raise(
+                        E::ValueError,
+                        "can only convert an array of size 1 to a Python scalar",
+                    );
                 }
                 [one] if a.ndim() != 1 && !matches!(one, Value::Tuple(_)) => {
                     let flat = array(shape::ravel(&a)?);
@@ -483,7 +730,10 @@ pub(super) fn call_method(
                 Some(dtype) => {
                     let dtype = dtype_argument(host, &dtype)?;
                     if dtype.size() != a.dtype().size() {
-                        return refuse("a view of another element size is not supported", "use `astype`");
+                        return refuse(
+                            "a view of another element size is not supported",
+                            "use `astype`",
+                        );
                     }
                     element(&a.with(a.offset(), a.shape().to_vec(), a.strides().to_vec(), dtype))
                 }
@@ -508,7 +758,10 @@ pub(super) fn call_method(
                 other => other,
             };
             let Some(Value::Builtin(function)) = member(function) else {
-                return refuse(format!("arrays have no `{name}` here"), "use the function of the same name");
+                return refuse(
+                    format!("arrays have no `{name}` here"),
+                    "use the function of the same name",
+                );
             };
             let mut all = vec![object.clone()];
             match name {

@@ -53,13 +53,23 @@ impl Host {
             (B::Add, Value::Bytes(a), Value::Bytes(b)) => {
                 return Ok(Value::Bytes(a.iter().chain(b.iter()).copied().collect()));
             }
-            (B::Mul, sequence @ (Value::Str(_) | Value::List(_) | Value::Tuple(_)), Value::Int(_) | Value::Bool(_)) => {
+            (
+                B::Mul,
+                sequence @ (Value::Str(_) | Value::List(_) | Value::Tuple(_)),
+                Value::Int(_) | Value::Bool(_),
+            ) => {
                 return repeat(sequence, right);
             }
-            (B::Mul, Value::Int(_) | Value::Bool(_), sequence @ (Value::Str(_) | Value::List(_) | Value::Tuple(_))) => {
+            (
+                B::Mul,
+                Value::Int(_) | Value::Bool(_),
+                sequence @ (Value::Str(_) | Value::List(_) | Value::Tuple(_)),
+            ) => {
                 return repeat(sequence, left);
             }
-            (B::Mod, Value::Str(text), _) => return strings::percent(self, text, right).map(Value::str),
+            (B::Mod, Value::Str(text), _) => {
+                return strings::percent(self, text, right).map(Value::str);
+            }
             (B::BitOr, Value::Dict(a), Value::Dict(b)) => {
                 let mut table = a.get();
                 for (key, value) in b.get().iter() {
@@ -68,7 +78,11 @@ impl Host {
                 return Ok(Value::Dict(Arc::new(Shared::new(table))));
             }
             (B::BitOr | B::BitAnd | B::Sub | B::BitXor, Value::Set(a), Value::Set(b)) => {
-                return Ok(Value::Set(Arc::new(Shared::new(set_operation(op, &a.get(), &b.get())))));
+                return Ok(Value::Set(Arc::new(Shared::new(set_operation(
+                    op,
+                    &a.get(),
+                    &b.get(),
+                )))));
             }
             _ => {}
         }
@@ -76,11 +90,16 @@ impl Host {
             return Ok(result);
         }
         if op == B::Add
-            && let (Value::Str(_) | Value::List(_) | Value::Tuple(_), kind) = (left, left.type_name())
+            && let (Value::Str(_) | Value::List(_) | Value::Tuple(_), kind) =
+                (left, left.type_name())
         {
             let message = match left {
-                Value::Str(_) => format!("can only concatenate str (not \"{}\") to str", right.type_name()),
-                _ => format!("can only concatenate {kind} (not \"{}\") to {kind}", right.type_name()),
+                Value::Str(_) => {
+                    format!("can only concatenate str (not \"{}\") to str", right.type_name())
+                }
+                _ => {
+                    format!("can only concatenate {kind} (not \"{}\") to {kind}", right.type_name())
+                }
             };
             return raise(E::TypeError, message);
         }
@@ -88,14 +107,21 @@ impl Host {
             for (sequence, other) in [(left, right), (right, left)] {
                 if matches!(sequence, Value::Str(_) | Value::List(_) | Value::Tuple(_)) {
                     let name = other.type_name();
-                    return raise(E::TypeError, format!("can't multiply sequence by non-int of type '{name}'"));
+                    return raise(
+                        E::TypeError,
+                        format!("can't multiply sequence by non-int of type '{name}'"),
+                    );
                 }
             }
         }
         let symbol = if op == B::Pow { "** or pow()" } else { op.symbol() };
         raise(
             E::TypeError,
-            format!("unsupported operand type(s) for {symbol}: '{}' and '{}'", left.type_name(), right.type_name()),
+            format!(
+                "unsupported operand type(s) for {symbol}: '{}' and '{}'",
+                left.type_name(),
+                right.type_name()
+            ),
         )
     }
 
@@ -127,7 +153,12 @@ impl Host {
     }
 
     /// `left op= right`: arrays and lists change in place.
-    pub(super) fn binary_in_place(&mut self, op: BinaryOp, left: &Value, right: &Value) -> Run<Value> {
+    pub(super) fn binary_in_place(
+        &mut self,
+        op: BinaryOp,
+        left: &Value,
+        right: &Value,
+    ) -> Run<Value> {
         match (op, left) {
             (_, Value::Array(array)) => {
                 numpy::binary_in_place(self, op, array, right)?;
@@ -183,7 +214,9 @@ impl Host {
             (UnaryOp::Minus, Value::Bool(v)) => return Ok(Value::Int(-i128::from(*v))),
             (UnaryOp::Minus, Value::Float(v)) => return Ok(Value::Float(-v)),
             (UnaryOp::Minus, Value::Complex(re, im)) => return Ok(Value::Complex(-re, -im)),
-            (UnaryOp::Plus, Value::Int(_) | Value::Float(_) | Value::Complex(..)) => return Ok(value.clone()),
+            (UnaryOp::Plus, Value::Int(_) | Value::Float(_) | Value::Complex(..)) => {
+                return Ok(value.clone());
+            }
             (UnaryOp::Plus, Value::Bool(v)) => return Ok(Value::Int((*v).into())),
             (UnaryOp::Invert, Value::Int(v)) => return Ok(Value::Int(!v)),
             (UnaryOp::Invert, Value::Bool(v)) => return Ok(Value::Int(!i128::from(*v))),
@@ -197,7 +230,10 @@ impl Host {
         if let Some(method) = self.special(value, name)? {
             return self.call(&method, Vec::new(), Vec::new());
         }
-        raise(E::TypeError, format!("bad operand type for unary {}: '{}'", op.symbol(), value.type_name()))
+        raise(
+            E::TypeError,
+            format!("bad operand type for unary {}: '{}'", op.symbol(), value.type_name()),
+        )
     }
 
     /// `bool(value)`.
@@ -261,7 +297,9 @@ impl Host {
             CompareOp::NotIn => return Ok(Value::Bool(!self.contains(right, left)?)),
             _ => {}
         }
-        if (is_numpy(left) || is_numpy(right)) && !matches!((left, right), (Value::Instance(_), _) | (_, Value::Instance(_))) {
+        if (is_numpy(left) || is_numpy(right))
+            && !matches!((left, right), (Value::Instance(_), _) | (_, Value::Instance(_)))
+        {
             return numpy::compare(self, op, left, right);
         }
         let names = match op {
@@ -294,7 +332,8 @@ impl Host {
         }
         if let (Value::Set(a), Value::Set(b)) = (left, right) {
             let (a, b) = (a.get(), b.get());
-            let within = |a: &Table, b: &Table| a.keys().all(|k| Key::of(k).is_some_and(|k| b.contains(&k)));
+            let within =
+                |a: &Table, b: &Table| a.keys().all(|k| Key::of(k).is_some_and(|k| b.contains(&k)));
             return Ok(Value::Bool(match op {
                 CompareOp::Lt => a.len() < b.len() && within(&a, &b),
                 CompareOp::Le => within(&a, &b),
@@ -304,8 +343,10 @@ impl Host {
         }
         let order = match self.order(left, right)? {
             Some(order) => order,
-            None if number::Number::of(left).is_some() && number::Number::of(right).is_some()
-                && !matches!(left, Value::Complex(..)) && !matches!(right, Value::Complex(..)) =>
+            None if number::Number::of(left).is_some()
+                && number::Number::of(right).is_some()
+                && !matches!(left, Value::Complex(..))
+                && !matches!(right, Value::Complex(..)) =>
             {
                 return Ok(Value::Bool(false)); // nan
             }
@@ -347,7 +388,11 @@ impl Host {
         for (x, y) in a.iter().zip(b) {
             if !self.equal(x, y)? {
                 let less = self.compare(CompareOp::Lt, x, y)?;
-                return Ok(Some(if self.truth(&less)? { Ordering::Less } else { Ordering::Greater }));
+                return Ok(Some(if self.truth(&less)? {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }));
             }
         }
         Ok(Some(a.len().cmp(&b.len())))
@@ -361,7 +406,12 @@ impl Host {
 
     /// `left == right` as a bool.
     pub(super) fn equal(&mut self, left: &Value, right: &Value) -> Run<bool> {
-        if identical(left, right) && !matches!(left, Value::Float(_) | Value::Complex(..) | Value::Scalar(_) | Value::Array(_)) {
+        if identical(left, right)
+            && !matches!(
+                left,
+                Value::Float(_) | Value::Complex(..) | Value::Scalar(_) | Value::Array(_)
+            )
+        {
             return Ok(true);
         }
         Ok(match (left, right) {
@@ -385,22 +435,24 @@ impl Host {
             }
             (Value::Set(a), Value::Set(b)) => {
                 let (a, b) = (a.get(), b.get());
-                a.len() == b.len() && a.keys().all(|key| Key::of(key).is_some_and(|key| b.contains(&key)))
+                a.len() == b.len()
+                    && a.keys().all(|key| Key::of(key).is_some_and(|key| b.contains(&key)))
             }
             (Value::Slice(a), Value::Slice(b)) => {
-                self.equal(&a.start, &b.start)? && self.equal(&a.stop, &b.stop)? && self.equal(&a.step, &b.step)?
+                self.equal(&a.start, &b.start)?
+                    && self.equal(&a.stop, &b.stop)?
+                    && self.equal(&a.step, &b.step)?
             }
             (Value::Type(a), Value::Type(b)) => a == b,
             (Value::Signature(a), Value::Signature(b)) => a == b,
-            (Value::DType(_) | Value::ScalarType(_), _) | (_, Value::DType(_) | Value::ScalarType(_)) => {
-                match (left, right) {
-                    (Value::ScalarType(a), Value::ScalarType(b)) => a == b,
-                    (Value::DType(a), other) | (other, Value::DType(a)) => {
-                        numpy::dtype_of(other).is_some_and(|b| *a == b)
-                    }
-                    _ => false,
+            (Value::DType(_) | Value::ScalarType(_), _)
+            | (_, Value::DType(_) | Value::ScalarType(_)) => match (left, right) {
+                (Value::ScalarType(a), Value::ScalarType(b)) => a == b,
+                (Value::DType(a), other) | (other, Value::DType(a)) => {
+                    numpy::dtype_of(other).is_some_and(|b| *a == b)
                 }
-            }
+                _ => false,
+            },
             _ if is_numpy(left) || is_numpy(right) => {
                 let result = numpy::compare(self, CompareOp::Eq, left, right)?;
                 self.truth(&result)?
@@ -430,13 +482,23 @@ impl Host {
         if a.len() != b.len() {
             return Ok(false);
         }
+        // Lists may hold themselves.
+        if self.depth >= super::MAX_DEPTH {
+            return raise(E::RecursionError, "maximum recursion depth exceeded in comparison");
+        }
+        self.depth += 1;
+        let mut equal = Ok(true);
         for (x, y) in a.iter().zip(b) {
             // Items that are the same object count as equal, as Python compares them.
-            if !same_object(x, y) && !self.equal(x, y)? {
-                return Ok(false);
+            if !same_object(x, y) {
+                equal = self.equal(x, y);
+            }
+            if !matches!(equal, Ok(true)) {
+                break;
             }
         }
-        Ok(true)
+        self.depth -= 1;
+        equal
     }
 
     /// `item in container`.
@@ -446,7 +508,10 @@ impl Host {
                 Value::Str(part) => Ok(text.contains(&**part)),
                 other => raise(
                     E::TypeError,
-                    format!("'in <string>' requires string as left operand, not {}", other.type_name()),
+                    format!(
+                        "'in <string>' requires string as left operand, not {}",
+                        other.type_name()
+                    ),
                 ),
             },
             Value::Dict(table) | Value::Set(table) => {
@@ -462,7 +527,8 @@ impl Host {
                 _ => false,
             }),
             Value::Array(array) => {
-                let result = numpy::compare(self, CompareOp::Eq, &Value::Array(array.clone()), item)?;
+                let result =
+                    numpy::compare(self, CompareOp::Eq, &Value::Array(array.clone()), item)?;
                 numpy::any(&result)
             }
             Value::Instance(_) => {
@@ -474,7 +540,8 @@ impl Host {
             }
             _ => self.contains_by_iteration(container, item).map_err(|stop| match stop {
                 crate::kernel::value::Stop::Raised(r) if !container.is_iterable() => {
-                    let message = format!("argument of type '{}' is not iterable", container.type_name());
+                    let message =
+                        format!("argument of type '{}' is not iterable", container.type_name());
                     drop(r);
                     crate::kernel::value::Raised::new(E::TypeError, message).into()
                 }
@@ -496,10 +563,14 @@ impl Host {
     /// The key of a value in a dict or set.
     pub(super) fn key(&mut self, value: &Value) -> Run<Key> {
         if let Value::Instance(instance) = value
-            && (instance.class.lookup("__hash__").is_some() || instance.class.lookup("__eq__").is_some())
+            && (instance.class.lookup("__hash__").is_some()
+                || instance.class.lookup("__eq__").is_some())
         {
             return refuse(
-                format!("instances of '{}' cannot be keys, because the class defines `__eq__` or `__hash__`", instance.class.name),
+                format!(
+                    "instances of '{}' cannot be keys, because the class defines `__eq__` or `__hash__`",
+                    instance.class.name
+                ),
                 "use a tuple of its fields as the key",
             );
         }
@@ -550,7 +621,9 @@ pub(super) fn same_object(a: &Value, b: &Value) -> bool {
         (Value::Tuple(a), Value::Tuple(b)) => Arc::ptr_eq(a, b),
         (Value::List(a), Value::List(b)) => Arc::ptr_eq(a, b),
         (Value::Dict(a), Value::Dict(b)) | (Value::Set(a), Value::Set(b)) => Arc::ptr_eq(a, b),
-        (Value::Array(a), Value::Array(b)) | (Value::Record(a), Value::Record(b)) => Arc::ptr_eq(a, b),
+        (Value::Array(a), Value::Array(b)) | (Value::Record(a), Value::Record(b)) => {
+            Arc::ptr_eq(a, b)
+        }
         (Value::Slice(a), Value::Slice(b)) => Arc::ptr_eq(a, b),
         (Value::Scalar(_), _) | (Value::Complex(..), _) => false,
         (Value::Type(Ty::None), Value::None) => false,
@@ -583,7 +656,9 @@ fn repeat(sequence: &Value, count: &Value) -> Run<Value> {
         return raise(E::MemoryError, "");
     }
     let count = count as usize;
-    let all = |items: &[Value]| items.iter().cycle().take(items.len() * count).cloned().collect::<Vec<_>>();
+    let all = |items: &[Value]| {
+        items.iter().cycle().take(items.len() * count).cloned().collect::<Vec<_>>()
+    };
     Ok(match sequence {
         Value::Str(text) => Value::str(text.repeat(count)),
         Value::List(items) => Value::list(all(&items.get())),

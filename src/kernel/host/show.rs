@@ -7,6 +7,7 @@ use super::{
 use crate::kernel::{
     exception::ExceptionKind as E,
     format::{self, array, float, spec::Spec},
+    types::Ty,
     value::{Array, Builtin, Descriptor, KernelKind, Run, Scalar, Value},
 };
 
@@ -25,6 +26,7 @@ impl Host {
             Value::Array(a) => array::str(a),
             Value::Record(record) => array::record_str(record),
             Value::DType(dtype) => dtype.to_string(),
+            Value::Type(ty) => ty.to_string(),
             Value::Exception(exception) => {
                 if let Some(method) = self.special(value, "__str__")? {
                     return self.text_of(&method, "__str__");
@@ -48,7 +50,10 @@ impl Host {
     fn text_of(&mut self, method: &Value, name: &str) -> Run<String> {
         match self.call(method, Vec::new(), Vec::new())? {
             Value::Str(text) => Ok(text.to_string()),
-            other => raise(E::TypeError, format!("{name} returned non-string (type {})", other.type_name())),
+            other => raise(
+                E::TypeError,
+                format!("{name} returned non-string (type {})", other.type_name()),
+            ),
         }
     }
 
@@ -73,8 +78,14 @@ impl Host {
             Value::Bytes(bytes) => format::repr_bytes(bytes),
             Value::Tuple(items) => {
                 let address = items.as_ptr() as usize;
-                let Some(shown) = self.repr_items(items, address, outer)? else { return Ok("(...)".into()) };
-                if shown.len() == 1 { format!("({},)", shown[0]) } else { format!("({})", shown.join(", ")) }
+                let Some(shown) = self.repr_items(items, address, outer)? else {
+                    return Ok("(...)".into());
+                };
+                if shown.len() == 1 {
+                    format!("({},)", shown[0])
+                } else {
+                    format!("({})", shown.join(", "))
+                }
             }
             Value::List(list) => {
                 let address = std::sync::Arc::as_ptr(list) as usize;
@@ -87,10 +98,15 @@ impl Host {
                 let address = std::sync::Arc::as_ptr(dict) as usize;
                 let table = dict.get();
                 let (keys, values): (Vec<Value>, Vec<Value>) = table.iter().cloned().unzip();
-                let Some(keys) = self.repr_items(&keys, address, outer)? else { return Ok("{...}".into()) };
+                let Some(keys) = self.repr_items(&keys, address, outer)? else {
+                    return Ok("{...}".into());
+                };
                 let values = self.repr_items(&values, address, outer)?.unwrap_or_default();
-                let pairs: Vec<String> =
-                    keys.iter().zip(&values).map(|(key, value)| format!("{key}: {value}")).collect();
+                let pairs: Vec<String> = keys
+                    .iter()
+                    .zip(&values)
+                    .map(|(key, value)| format!("{key}: {value}"))
+                    .collect();
                 format!("{{{}}}", pairs.join(", "))
             }
             Value::View(view) => {
@@ -110,10 +126,15 @@ impl Host {
                     }
                 }
             }
-            Value::Range(range) if range.step == 1 => format!("range({}, {})", range.start, range.stop),
-            Value::Range(range) => format!("range({}, {}, {})", range.start, range.stop, range.step),
+            Value::Range(range) if range.step == 1 => {
+                format!("range({}, {})", range.start, range.stop)
+            }
+            Value::Range(range) => {
+                format!("range({}, {}, {})", range.start, range.stop, range.step)
+            }
             Value::Slice(slice) => {
-                let parts = [&slice.start, &slice.stop, &slice.step].map(|part| self.repr_inside(part, outer));
+                let parts = [&slice.start, &slice.stop, &slice.step]
+                    .map(|part| self.repr_inside(part, outer));
                 let [start, stop, step] = parts;
                 format!("slice({}, {}, {})", start?, stop?, step?)
             }
@@ -122,7 +143,9 @@ impl Host {
             Value::Record(record) => array::record_repr(record),
             Value::DType(dtype) => dtype.repr(),
             Value::ScalarType(dtype) => format!("<class 'numpy.{}'>", dtype.name()),
-            Value::Class(class) if class.module == "builtins".into() => format!("<class '{}'>", class.name),
+            Value::Class(class) if class.module == "builtins".into() => {
+                format!("<class '{}'>", class.name)
+            }
             Value::Class(class) => format!("<class '{}.{}'>", class.module, class.qualified_name),
             Value::Exception(exception) => {
                 if let Some(method) = self.special(value, "__repr__")? {
@@ -144,33 +167,48 @@ impl Host {
                     );
                 }
             },
-            Value::Type(ty) => ty.to_string(),
+            Value::Type(ty) => type_repr(ty),
             Value::TypeClass(class) => format!("<class 'numba.core.types.{class:?}'>"),
             Value::Signature(signature) => {
-                let args: Vec<String> = signature.args.iter().map(ToString::to_string).collect();
+                let args: Vec<String> = signature.args.iter().map(type_repr).collect();
                 let returns = signature.returns.as_ref().map_or("none".into(), ToString::to_string);
-                format!("({}) -> {returns}", args.join(", "))
+                let comma = if args.len() == 1 { "," } else { "" };
+                format!("({}{comma}) -> {returns}", args.join(", "))
             }
             Value::Module(module) => match &module.source {
                 Some(_) => {
-                    return refuse("Python shows a module with its path", "print `module.__name__`");
+                    return refuse(
+                        "Python shows a module with its path",
+                        "print `module.__name__`",
+                    );
                 }
                 None => format!("<module '{}'>", module.name),
             },
             Value::Builtin(builtin) => match builtin.0.split_once('.') {
-                Some(("builtins", name @ ("int" | "float" | "bool" | "str" | "complex" | "list" | "dict" | "tuple"
-                | "set" | "object" | "type" | "range" | "bytes" | "slice" | "NoneType"))) => {
+                Some((
+                    "builtins",
+                    name @ ("int" | "float" | "bool" | "str" | "complex" | "list" | "dict"
+                    | "tuple" | "set" | "object" | "type" | "range" | "bytes" | "slice"
+                    | "NoneType"),
+                )) => {
                     format!("<class '{name}'>")
                 }
-                Some(("numpy", name @ ("ndarray" | "dtype" | "void" | "generic" | "integer" | "floating"))) => {
+                Some((
+                    "numpy",
+                    name @ ("ndarray" | "dtype" | "void" | "generic" | "integer" | "floating"),
+                )) => {
                     format!("<class 'numpy.{name}'>")
                 }
                 Some(("functools", "partial")) => "<class 'functools.partial'>".into(),
                 Some(("builtins" | "math", name)) => format!("<built-in function {name}>"),
                 _ => return by_address(value),
             },
-            Value::Kernel(def) if def.kind == KernelKind::Vectorize => format!("<ufunc '{}'>", def.name()),
-            Value::Descriptor(descriptor) if matches!(**descriptor, Descriptor::Property { .. }) => {
+            Value::Kernel(def) if def.kind == KernelKind::Vectorize => {
+                format!("<ufunc '{}'>", def.name())
+            }
+            Value::Descriptor(descriptor)
+                if matches!(**descriptor, Descriptor::Property { .. }) =>
+            {
                 return by_address(value);
             }
             _ => return by_address(value),
@@ -178,7 +216,12 @@ impl Host {
     }
 
     /// The items' texts, or `None` inside of the container itself.
-    fn repr_items(&mut self, items: &[Value], address: usize, outer: &mut Vec<usize>) -> Run<Option<Vec<String>>> {
+    fn repr_items(
+        &mut self,
+        items: &[Value],
+        address: usize,
+        outer: &mut Vec<usize>,
+    ) -> Run<Option<Vec<String>>> {
         if items.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -186,10 +229,14 @@ impl Host {
             return Ok(None);
         }
         if outer.len() > MAX_NESTING {
-            return raise(E::RecursionError, "maximum recursion depth exceeded while getting the repr of an object");
+            return raise(
+                E::RecursionError,
+                "maximum recursion depth exceeded while getting the repr of an object",
+            );
         }
         outer.push(address);
-        let shown = items.iter().map(|item| self.repr_inside(item, outer)).collect::<Run<Vec<String>>>();
+        let shown =
+            items.iter().map(|item| self.repr_inside(item, outer)).collect::<Run<Vec<String>>>();
         outer.pop();
         shown.map(Some)
     }
@@ -202,7 +249,10 @@ impl Host {
         if let Some(method) = self.special(value, "__format__")? {
             return match self.call(&method, vec![Value::str(spec.into())], Vec::new())? {
                 Value::Str(text) => Ok(text.to_string()),
-                other => raise(E::TypeError, format!("__format__ must return a str, not {}", other.type_name())),
+                other => raise(
+                    E::TypeError,
+                    format!("__format__ must return a str, not {}", other.type_name()),
+                ),
             };
         }
         if spec.is_empty() {
@@ -216,7 +266,9 @@ impl Host {
             Value::Bool(v) => Spec::parse(spec, "bool").and_then(|spec| spec.int((*v).into())),
             Value::Int(v) => Spec::parse(spec, "int").and_then(|spec| spec.int(*v)),
             Value::Float(v) => Spec::parse(spec, "float").and_then(|spec| spec.checked_float(*v)),
-            Value::Complex(re, im) => Spec::parse(spec, "complex").and_then(|spec| spec.complex(*re, *im)),
+            Value::Complex(re, im) => {
+                Spec::parse(spec, "complex").and_then(|spec| spec.complex(*re, *im))
+            }
             Value::Scalar(scalar) => match (scalar.as_int(), scalar.as_float()) {
                 (Some(v), _) => Spec::parse(spec, "int").and_then(|spec| spec.int(v)),
                 (_, Some(v)) => Spec::parse(spec, "float").and_then(|spec| spec.checked_float(v)),
@@ -234,13 +286,35 @@ impl Host {
                     Value::Builtin(Builtin(_)) => "type".into(),
                     other => other.type_name(),
                 };
-                return raise(E::TypeError, format!("unsupported format string passed to {name}.__format__"));
+                return raise(
+                    E::TypeError,
+                    format!("unsupported format string passed to {name}.__format__"),
+                );
             }
         };
         match result {
             Ok(text) => Ok(text),
             Err(message) => raise(E::ValueError, message),
         }
+    }
+}
+
+/// `repr` of a Numba type, which differs from its name for arrays alone.
+fn type_repr(ty: &Ty) -> String {
+    match ty {
+        Ty::Array(array) => format!(
+            "Array({}, {}, '{:?}', {}, aligned={})",
+            array.dtype,
+            array.ndim,
+            array.layout,
+            if array.readonly { "True" } else { "False" },
+            if matches!(&array.dtype, Ty::Record(record) if !record.aligned) {
+                "False"
+            } else {
+                "True"
+            },
+        ),
+        other => other.to_string(),
     }
 }
 

@@ -13,12 +13,47 @@ use crate::kernel::{
 };
 
 pub(super) const METHODS: &[&str] = &[
-    "str.capitalize", "str.casefold", "str.center", "str.count", "str.encode", "str.endswith", "str.expandtabs",
-    "str.find", "str.format", "str.index", "str.isalnum", "str.isalpha", "str.isascii", "str.isdecimal",
-    "str.isdigit", "str.isidentifier", "str.islower", "str.isnumeric", "str.isspace", "str.isupper", "str.join",
-    "str.ljust", "str.lower", "str.lstrip", "str.partition", "str.removeprefix", "str.removesuffix",
-    "str.replace", "str.rfind", "str.rindex", "str.rjust", "str.rpartition", "str.rsplit", "str.rstrip",
-    "str.split", "str.splitlines", "str.startswith", "str.strip", "str.swapcase", "str.title", "str.upper",
+    "str.capitalize",
+    "str.casefold",
+    "str.center",
+    "str.count",
+    "str.encode",
+    "str.endswith",
+    "str.expandtabs",
+    "str.find",
+    "str.format",
+    "str.index",
+    "str.isalnum",
+    "str.isalpha",
+    "str.isascii",
+    "str.isdecimal",
+    "str.isdigit",
+    "str.isidentifier",
+    "str.islower",
+    "str.isnumeric",
+    "str.isspace",
+    "str.isupper",
+    "str.join",
+    "str.ljust",
+    "str.lower",
+    "str.lstrip",
+    "str.partition",
+    "str.removeprefix",
+    "str.removesuffix",
+    "str.replace",
+    "str.rfind",
+    "str.rindex",
+    "str.rjust",
+    "str.rpartition",
+    "str.rsplit",
+    "str.rstrip",
+    "str.split",
+    "str.splitlines",
+    "str.startswith",
+    "str.strip",
+    "str.swapcase",
+    "str.title",
+    "str.upper",
     "str.zfill",
 ];
 
@@ -30,7 +65,11 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
         "swapcase" => none(args, || {
             text.chars()
                 .flat_map(|c| -> Vec<char> {
-                    if c.is_uppercase() { c.to_lowercase().collect() } else { c.to_uppercase().collect() }
+                    if c.is_uppercase() {
+                        c.to_lowercase().collect()
+                    } else {
+                        c.to_uppercase().collect()
+                    }
                 })
                 .collect()
         })?,
@@ -43,7 +82,11 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
             let mut out = String::new();
             let mut inside = false;
             for c in text.chars() {
-                if inside { out.extend(c.to_lowercase()) } else { out.extend(c.to_uppercase()) }
+                if inside {
+                    out.extend(c.to_lowercase())
+                } else {
+                    out.extend(c.to_uppercase())
+                }
                 inside = c.is_alphabetic();
             }
             out
@@ -55,7 +98,8 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
                 None | Some(Value::None) => None,
                 Some(_) => return raise(E::TypeError, format!("{name} arg must be None or str")),
             };
-            let drop = |c: char| chars.as_ref().map_or_else(|| is_space(c), |chars| chars.contains(c));
+            let drop =
+                |c: char| chars.as_ref().map_or_else(|| is_space(c), |chars| chars.contains(c));
             Value::str(
                 match name {
                     "strip" => text.trim_matches(drop),
@@ -78,7 +122,9 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
                 }
                 Some(Value::Str(separator)) => match (limit, name) {
                     (None, _) => text.split(&*separator).map(str::to_owned).collect(),
-                    (Some(n), "split") => text.splitn(n + 1, &*separator).map(str::to_owned).collect(),
+                    (Some(n), "split") => {
+                        text.splitn(n + 1, &*separator).map(str::to_owned).collect()
+                    }
                     (Some(n), _) => {
                         let mut parts: Vec<String> =
                             text.rsplitn(n + 1, &*separator).map(str::to_owned).collect();
@@ -86,7 +132,12 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
                         parts
                     }
                 },
-                Some(_) => return raise(E::TypeError, "must be str or None, not the separator that was given"),
+                Some(_) => {
+                    return raise(
+                        E::TypeError,
+                        "must be str or None, not the separator that was given",
+                    );
+                }
             };
             Value::list(parts.into_iter().map(Value::str).collect())
         }
@@ -106,7 +157,10 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
                 let Value::Str(item) = item else {
                     return raise(
                         E::TypeError,
-                        format!("sequence item {i}: expected str instance, {} found", item.type_name()),
+                        format!(
+                            "sequence item {i}: expected str instance, {} found",
+                            item.type_name()
+                        ),
                     );
                 };
                 if i > 0 {
@@ -137,13 +191,16 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
             };
             let length = text.chars().count();
             let mut bound = |bound: Option<Value>, default: usize| -> Run<usize> {
-                let Some(bound) = bound.filter(|b| !matches!(b, Value::None)) else { return Ok(default) };
+                let Some(bound) = bound.filter(|b| !matches!(b, Value::None)) else {
+                    return Ok(default);
+                };
                 let at = host.index(&bound)?.unwrap_or(0);
                 let length = length as i128;
                 Ok(if at < 0 { at + length } else { at }.clamp(0, length) as usize)
             };
             let (start, stop) = (bound(start, 0)?, bound(stop, length)?);
-            let inside: String = text.chars().skip(start).take(stop.saturating_sub(start)).collect();
+            let inside: String =
+                text.chars().skip(start).take(stop.saturating_sub(start)).collect();
             if name == "count" {
                 let count = if part.is_empty() {
                     inside.chars().count() + 1
@@ -152,7 +209,8 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
                 };
                 return Ok(Value::Int(count as i128));
             }
-            let found = if name.starts_with('r') { inside.rfind(&*part) } else { inside.find(&*part) };
+            let found =
+                if name.starts_with('r') { inside.rfind(&*part) } else { inside.find(&*part) };
             match found {
                 Some(at) => Value::Int((start + inside[..at].chars().count()) as i128),
                 None if name.ends_with("find") => Value::Int(-1),
@@ -161,30 +219,47 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
         }
         "startswith" | "endswith" => {
             let [part] = args.exactly()?;
-            let test = |part: &str| if name == "startswith" { text.starts_with(part) } else { text.ends_with(part) };
+            let test = |part: &str| {
+                if name == "startswith" { text.starts_with(part) } else { text.ends_with(part) }
+            };
             match &part {
                 Value::Str(part) => Value::Bool(test(part)),
-                Value::Tuple(parts) => {
-                    Value::Bool(parts.iter().any(|part| matches!(part, Value::Str(part) if test(part))))
-                }
+                Value::Tuple(parts) => Value::Bool(
+                    parts.iter().any(|part| matches!(part, Value::Str(part) if test(part))),
+                ),
                 other => {
                     return raise(
                         E::TypeError,
-                        format!("{name} first arg must be str or a tuple of str, not {}", other.type_name()),
+                        format!(
+                            "{name} first arg must be str or a tuple of str, not {}",
+                            other.type_name()
+                        ),
                     );
                 }
             }
         }
         "removeprefix" | "removesuffix" => {
             let [part] = args.exactly()?;
-            let Value::Str(part) = part else { return raise(E::TypeError, format!("{name}() takes a str")) };
-            let cut = if name == "removeprefix" { text.strip_prefix(&*part) } else { text.strip_suffix(&*part) };
+            let Value::Str(part) = part else {
+                return raise(E::TypeError, format!("{name}() takes a str"));
+            };
+            let cut = if name == "removeprefix" {
+                text.strip_prefix(&*part)
+            } else {
+                text.strip_suffix(&*part)
+            };
             Value::str(cut.unwrap_or(text).into())
         }
         "partition" | "rpartition" => {
             let [separator] = args.exactly()?;
-            let Value::Str(separator) = separator else { return raise(E::TypeError, "must be str") };
-            let found = if name == "partition" { text.split_once(&*separator) } else { text.rsplit_once(&*separator) };
+            let Value::Str(separator) = separator else {
+                return raise(E::TypeError, "must be str");
+            };
+            let found = if name == "partition" {
+                text.split_once(&*separator)
+            } else {
+                text.rsplit_once(&*separator)
+            };
             let parts = match (found, name) {
                 (Some((a, b)), _) => [a, &separator, b],
                 (None, "partition") => [text, "", ""],
@@ -194,11 +269,19 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
         }
         "center" | "ljust" | "rjust" => {
             let [width, fill] = args.take(["width", "fillchar"], 1)?;
-            let width = host.index(&width.unwrap_or_default())?.unwrap_or(0).clamp(0, 1 << 30) as usize;
+            let width =
+                host.index(&width.unwrap_or_default())?.unwrap_or(0).clamp(0, 1 << 30) as usize;
             let fill = match fill {
-                Some(Value::Str(fill)) if fill.chars().count() == 1 => fill.chars().next().unwrap_or(' '),
+                Some(Value::Str(fill)) if fill.chars().count() == 1 => {
+                    fill.chars().next().unwrap_or(' ')
+                }
                 None => ' ',
-                Some(_) => return raise(E::TypeError, "The fill character must be exactly one character long"),
+                Some(_) => {
+                    return raise(
+                        E::TypeError,
+                        "The fill character must be exactly one character long",
+                    );
+                }
             };
             let missing = width.saturating_sub(text.chars().count());
             let left = match name {
@@ -249,8 +332,12 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
         "isalnum" => all(&char::is_alphanumeric),
         "isspace" => all(&is_space),
         "isascii" => Value::Bool(text.is_ascii()),
-        "isupper" => Value::Bool(text.chars().any(char::is_uppercase) && !text.chars().any(char::is_lowercase)),
-        "islower" => Value::Bool(text.chars().any(char::is_lowercase) && !text.chars().any(char::is_uppercase)),
+        "isupper" => Value::Bool(
+            text.chars().any(char::is_uppercase) && !text.chars().any(char::is_lowercase),
+        ),
+        "islower" => Value::Bool(
+            text.chars().any(char::is_lowercase) && !text.chars().any(char::is_uppercase),
+        ),
         "isidentifier" => Value::Bool(
             text.chars().next().is_some_and(|c| c == '_' || c.is_alphabetic())
                 && text.chars().all(|c| c == '_' || c.is_alphanumeric()),
@@ -259,7 +346,9 @@ pub(super) fn call(host: &mut Host, text: &str, name: &str, args: Args) -> Run<V
             let [encoding] = args.take(["encoding"], 0)?;
             match encoding {
                 None => Value::Bytes(text.bytes().collect()),
-                Some(Value::Str(name)) if matches!(&*name.to_lowercase(), "utf-8" | "utf8" | "ascii") => {
+                Some(Value::Str(name))
+                    if matches!(&*name.to_lowercase(), "utf-8" | "utf8" | "ascii") =>
+                {
                     Value::Bytes(text.bytes().collect())
                 }
                 Some(_) => return refuse("this encoding is not supported", "use `utf-8`"),
@@ -288,7 +377,11 @@ fn split_space(text: &str, limit: Option<usize>, from_right: bool) -> Vec<String
         return text.split(is_space).filter(|part| !part.is_empty()).map(str::to_owned).collect();
     };
     let mut parts = Vec::new();
-    let mut rest = if from_right { text.trim_end_matches(is_space) } else { text.trim_start_matches(is_space) };
+    let mut rest = if from_right {
+        text.trim_end_matches(is_space)
+    } else {
+        text.trim_start_matches(is_space)
+    };
     while !rest.is_empty() {
         let cut = if from_right { rest.rfind(is_space) } else { rest.find(is_space) };
         match cut {
@@ -372,7 +465,11 @@ fn str_format(
         } else {
             match keywords.iter().find(|(key, _)| &**key == name) {
                 Some((_, value)) => Some(value.clone()),
-                None => return Err(Raised::with(E::KeyError.class(), vec![Value::str(name.into())]).into()),
+                None => {
+                    return Err(
+                        Raised::with(E::KeyError.class(), vec![Value::str(name.into())]).into()
+                    );
+                }
             }
         };
         let Some(mut found) = value.take() else {
@@ -395,7 +492,9 @@ fn str_format(
                     return raise(E::ValueError, "Missing ']' in format string");
                 };
                 let key = &after[..stop];
-                let index = key.parse::<i64>().map_or_else(|_| Value::str(key.into()), |v| Value::Int(v.into()));
+                let index = key
+                    .parse::<i64>()
+                    .map_or_else(|_| Value::str(key.into()), |v| Value::Int(v.into()));
                 found = host.item(&found, &index)?;
                 path = &after[stop + 1..];
             }
@@ -413,6 +512,8 @@ fn str_format(
     out.push_str(rest);
     Ok(out)
 }
+
+const NOT_ENOUGH: &str = "not enough arguments for format string";
 
 /// `text % value`.
 pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String> {
@@ -433,11 +534,15 @@ pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String>
         if chars.peek() == Some(&'(') {
             chars.next();
             let name: String = chars.by_ref().take_while(|&c| c != ')').collect();
-            let Value::Dict(dict) = value else { return raise(E::TypeError, "format requires a mapping") };
+            let Value::Dict(dict) = value else {
+                return raise(E::TypeError, "format requires a mapping");
+            };
             let found = dict.lock().get(&Key::Str(name.as_str().into())).cloned();
             match found {
                 Some(value) => named = Some(value),
-                None => return Err(Raised::with(E::KeyError.class(), vec![Value::str(name)]).into()),
+                None => {
+                    return Err(Raised::with(E::KeyError.class(), vec![Value::str(name)]).into());
+                }
             }
             used_names = true;
         }
@@ -456,11 +561,13 @@ pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String>
             }
             chars.next();
         }
-        let not_enough = || raise(E::TypeError, "not enough arguments for format string");
-        let mut number = |host: &mut Host, chars: &mut std::iter::Peekable<std::str::Chars<'_>>| -> Run<Option<i128>> {
+
+        let mut number = |host: &mut Host,
+                          chars: &mut std::iter::Peekable<std::str::Chars<'_>>|
+         -> Run<Option<i128>> {
             if chars.peek() == Some(&'*') {
                 chars.next();
-                let Some(value) = args.next() else { return not_enough() };
+                let Some(value) = args.next() else { return raise(E::TypeError, NOT_ENOUGH) };
                 return match host.index(&value)? {
                     Some(n) => Ok(Some(n)),
                     None => raise(E::TypeError, "* wants int"),
@@ -480,7 +587,8 @@ pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String>
         spec.width = width.map_or(0, |width| width.unsigned_abs().min(1 << 30) as usize);
         if chars.peek() == Some(&'.') {
             chars.next();
-            spec.precision = Some(number(host, &mut chars)?.unwrap_or(0).clamp(0, 1 << 20) as usize);
+            spec.precision =
+                Some(number(host, &mut chars)?.unwrap_or(0).clamp(0, 1 << 20) as usize);
         }
         while matches!(chars.peek(), Some('h' | 'l' | 'L')) {
             chars.next();
@@ -494,7 +602,7 @@ pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String>
             Some(value) => value,
             None => match args.next() {
                 Some(value) => value,
-                None => return raise(E::TypeError, "not enough arguments for format string"),
+                None => return raise(E::TypeError, NOT_ENOUGH),
             },
         };
         spec.align = if left { Some('<') } else { Some('>') };
@@ -522,15 +630,24 @@ pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String>
             'd' | 'i' | 'u' | 'x' | 'X' | 'o' => {
                 let whole = match (&value, host.index(&value)?) {
                     (_, Some(v)) => v,
-                    (Value::Float(_) | Value::Scalar(_), None) if matches!(kind, 'd' | 'i' | 'u') => {
+                    (Value::Float(_) | Value::Scalar(_), None)
+                        if matches!(kind, 'd' | 'i' | 'u') =>
+                    {
                         let v = host.make_float(value.clone())?;
                         host.float_to_int(v.trunc())?
                     }
                     _ => {
-                        let wanted = if matches!(kind, 'd' | 'i' | 'u') { "a real number" } else { "an integer" };
+                        let wanted = if matches!(kind, 'd' | 'i' | 'u') {
+                            "a real number"
+                        } else {
+                            "an integer"
+                        };
                         return raise(
                             E::TypeError,
-                            format!("%{kind} format: {wanted} is required, not {}", value.type_name()),
+                            format!(
+                                "%{kind} format: {wanted} is required, not {}",
+                                value.type_name()
+                            ),
                         );
                     }
                 };
@@ -545,7 +662,10 @@ pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String>
             'e' | 'E' | 'f' | 'F' | 'g' | 'G' => {
                 let v = match &value {
                     Value::Str(_) | Value::None | Value::List(_) | Value::Tuple(_) => {
-                        return raise(E::TypeError, format!("must be real number, not {}", value.type_name()));
+                        return raise(
+                            E::TypeError,
+                            format!("must be real number, not {}", value.type_name()),
+                        );
                     }
                     value => host.make_float(value.clone())?,
                 };
@@ -566,7 +686,10 @@ pub(super) fn percent(host: &mut Host, text: &str, value: &Value) -> Run<String>
         };
         out.push_str(&shown);
     }
-    if args.next().is_some() && !used_names && !matches!(value, Value::Dict(_) | Value::List(_) | Value::Array(_)) {
+    if args.next().is_some()
+        && !used_names
+        && !matches!(value, Value::Dict(_) | Value::List(_) | Value::Array(_))
+    {
         return raise(E::TypeError, "not all arguments converted during string formatting");
     }
     Ok(out)
@@ -597,7 +720,11 @@ pub(super) fn parse_int(text: &str, base: i128) -> Run<i128> {
         _ => (base as u32, digits),
     };
     let digits = digits.strip_prefix('_').filter(|_| radix != 10).unwrap_or(digits);
-    if digits.is_empty() || digits.starts_with('_') || digits.ends_with('_') || digits.contains("__") {
+    if digits.is_empty()
+        || digits.starts_with('_')
+        || digits.ends_with('_')
+        || digits.contains("__")
+    {
         return invalid();
     }
     let digits = digits.replace('_', "");
@@ -632,7 +759,9 @@ pub(super) fn parse_float(text: &str) -> Option<f64> {
 pub(super) fn parse_complex(text: &str) -> Option<(f64, f64)> {
     let text = text.trim_matches(is_space);
     let text = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or(text);
-    let Some(body) = text.strip_suffix(['j', 'J']) else { return parse_float(text).map(|re| (re, 0.0)) };
+    let Some(body) = text.strip_suffix(['j', 'J']) else {
+        return parse_float(text).map(|re| (re, 0.0));
+    };
     let imaginary = |part: &str| match part {
         "" | "+" => Some(1.0),
         "-" => Some(-1.0),

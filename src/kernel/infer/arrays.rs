@@ -10,8 +10,8 @@ use super::expr::{if_else, is_array, scalar_binary};
 use super::val::{Val, dtype_of, ir_scalar, ir_type};
 use super::walk::{Res, Walker};
 use crate::kernel::ir::{
-    self, Access, BinaryOp as Op, Element1, Elementwise, Expr, ExprKind, Fill, Fold, FoldOp, MathFn, OnZero, SetView,
-    StmtKind, Subscript, UnaryOp as Un,
+    self, Access, BinaryOp as Op, Element1, Elementwise, Expr, ExprKind, Fill, Fold, FoldOp,
+    MathFn, OnZero, SetView, StmtKind, Subscript, UnaryOp as Un,
 };
 use crate::kernel::rules::{self, Rule};
 use crate::kernel::syntax::{self, BinaryOp, ExprKind as S, Span};
@@ -76,6 +76,73 @@ impl Walker<'_> {
         Ok(Elementwise { inputs, params, value: Box::new(value(elements)) })
     }
 
+    /// One node of an array expression, as Numba compiles it: the whole expression is one scalar function of an element
+    /// of each array. What its nodes compute has the types of scalar operators, so that `(a + a) * 2` of int8 does
+    /// not wrap in between; only the result gets the element type that the ufunc `name` has for arrays.
+    ///
+    /// `value` gives the type and the value of the node for the types and values of its operands.
+    pub(super) fn array_expression(
+        &mut self,
+        name: &str,
+        vals: Vec<Val>,
+        span: Span,
+        value: impl FnOnce(&[Ty], Vec<Expr>) -> Option<(Ty, Expr)>,
+    ) -> Res<Val> {
+        let types = self.element_types(&vals, span)?;
+        let Some(rule) = rules::ufunc(name, &types, None) else {
+            return self.no_loop(name, &types, span);
+        };
+        let mut ndim = 0;
+        let mut layouts = (false, false);
+        let mut inputs = Vec::new();
+        let mut params = Vec::new();
+        let mut raw_types = Vec::new();
+        let mut elements = Vec::new();
+        for (val, ty) in vals.into_iter().zip(types) {
+            if let Val::Run { ty: Ty::Array(array), .. } = &val {
+                ndim = ndim.max(array.ndim);
+                layouts.0 |= array.layout == Layout::C;
+                layouts.1 |= array.layout == Layout::F;
+            }
+            let (_, expr) = self.materialise(val)?;
+            // A node below is taken in as it is before its result is narrowed.
+            let below = match &expr.kind {
+                ExprKind::Map(tree) => {
+                    tree.params.first().and_then(|param| self.nodes.get(param)).cloned()
+                }
+                _ => None,
+            };
+            match (below, expr) {
+                (Some((ty, value)), Expr { kind: ExprKind::Map(tree), .. }) => {
+                    inputs.extend(tree.inputs);
+                    params.extend(tree.params);
+                    raw_types.push(ty);
+                    elements.push(value);
+                }
+                (_, expr) => {
+                    let param = self.temporary(&ty);
+                    inputs.push(expr);
+                    params.push(param);
+                    elements.push(self.ir.get(param));
+                    raw_types.push(ty);
+                }
+            }
+        }
+        let Some((raw_ty, raw)) = value(&raw_types, elements) else {
+            return self.no_loop(name, &raw_types, span);
+        };
+        if raw_ty == Ty::Complex128 && rule.result != Ty::Complex128 {
+            return self.no_loop(name, &raw_types, span);
+        }
+        if let Some(first) = params.first() {
+            self.nodes.insert(*first, (raw_ty, raw.clone()));
+        }
+        let layout = if layouts.1 && !layouts.0 { Layout::F } else { Layout::C };
+        let ty = Ty::array(rule.result.clone(), ndim, layout);
+        let tree = Elementwise { inputs, params, value: Box::new(raw.cast(ir_type(&rule.result))) };
+        Ok(Val::run(ty.clone(), Expr::new(ExprKind::Map(tree), ir_type(&ty))))
+    }
+
     /// NumPy's ufunc `name` of scalars and arrays.
     pub(super) fn ufunc(&mut self, name: &str, vals: Vec<Val>, span: Span) -> Res<Val> {
         let inputs = rules::ufunc_inputs(name).unwrap_or(vals.len());
@@ -87,20 +154,16 @@ impl Walker<'_> {
             return Ok(target);
         }
         let types = self.element_types(&vals, span)?;
-        let Some(rule) = rules::ufunc(name, &types, None) else { return self.no_loop(name, &types, span) };
+        let Some(rule) = rules::ufunc(name, &types, None) else {
+            return self.no_loop(name, &types, span);
+        };
         if vals.iter().any(is_array) {
             let exponent = vals.get(1).and_then(Val::known_int);
-            let mut made = None;
-            let result = self.elementwise(vals, &rule.result.clone(), |elements| {
-                let value = scalar_ufunc(name, elements, exponent, &rule);
-                let fallback = Expr::new(ExprKind::Const(ir::Const::Unset), ir_type(&rule.result));
-                made = Some(value.is_some());
-                value.unwrap_or(fallback)
-            })?;
-            if made != Some(true) {
-                return self.no_loop(name, &types, span);
-            }
-            return Ok(result);
+            return self.array_expression(name, vals, span, |types, elements| {
+                let rule = rules::ufunc(name, types, None)?;
+                let value = scalar_ufunc(name, elements, exponent, &rule)?;
+                Some((rule.result, value))
+            });
         }
         if matches!(name, "gcd" | "lcm") {
             let mut args = Vec::new();
@@ -127,14 +190,20 @@ impl Walker<'_> {
 
     fn no_loop<T>(&self, name: &str, types: &[Ty], span: Span) -> Res<T> {
         let shown: Vec<String> = types.iter().map(Ty::to_string).collect();
-        self.refuse_at(span, format!("np.{name} has no loop for ({})", shown.join(", ")), "convert with astype(...)")
+        self.refuse_at(
+            span,
+            format!("np.{name} has no loop for ({})", shown.join(", ")),
+            "convert with astype(...)",
+        )
     }
 
     fn element_types(&self, vals: &[Val], span: Span) -> Res<Vec<Ty>> {
         let mut types = Vec::new();
         for val in vals {
             match val {
-                Val::Run { ty: Ty::Array(array), .. } if array.dtype.is_number() => types.push(array.dtype.clone()),
+                Val::Run { ty: Ty::Array(array), .. } if array.dtype.is_number() => {
+                    types.push(array.dtype.clone())
+                }
                 Val::Run { ty, .. } if ty.is_number() => types.push(ty.clone()),
                 other => {
                     return self.refuse_at(
@@ -152,46 +221,74 @@ impl Walker<'_> {
     fn ufunc_into(&mut self, name: &str, vals: Vec<Val>, target: Val, span: Span) -> Res<()> {
         let types = self.element_types(&vals, span)?;
         let Val::Run { ty: Ty::Array(array), expr, .. } = target else {
-            return self.refuse_at(span, "the result can only be written into an array", "pass an array");
+            return self.refuse_at(
+                span,
+                "the result can only be written into an array",
+                "pass an array",
+            );
         };
         self.writable(&array, span)?;
         let Some(rule) = rules::ufunc(name, &types, Some(&array.dtype)) else {
             return self.refuse_at(
                 span,
-                format!("np.{name} of these types cannot be written into elements of type {}", array.dtype),
+                format!(
+                    "np.{name} of these types cannot be written into elements of type {}",
+                    array.dtype
+                ),
                 "convert with astype(...), or make the array of a wider type",
             );
         };
         let exponent = vals.get(1).and_then(Val::known_int);
         let element = ir_type(&array.dtype);
         let mut made = true;
-        let tree = self.tree(vals, |elements| match scalar_ufunc(name, elements, exponent, &rule) {
-            Some(value) => value.cast(element.clone()),
-            None => {
-                made = false;
-                Expr::new(ExprKind::Const(ir::Const::Unset), element.clone())
-            }
-        })?;
+        let tree =
+            self.tree(vals, |elements| match scalar_ufunc(name, elements, exponent, &rule) {
+                Some(value) => value.cast(element.clone()),
+                None => {
+                    made = false;
+                    Expr::new(ExprKind::Const(ir::Const::Unset), element.clone())
+                }
+            })?;
         if !made {
             return self.no_loop(name, &types, span);
         }
-        self.emit(StmtKind::SetView(SetView { target: expr, value: tree, overlap: ir::Overlap::InOrder }));
+        self.emit(StmtKind::SetView(SetView {
+            target: expr,
+            value: tree,
+            overlap: ir::Overlap::InOrder,
+        }));
         Ok(())
     }
 
     /// `array op= val`.
-    pub(super) fn update_view(&mut self, array: Val, op: BinaryOp, val: Val, span: Span) -> Res<()> {
+    pub(super) fn update_view(
+        &mut self,
+        array: Val,
+        op: BinaryOp,
+        val: Val,
+        span: Span,
+    ) -> Res<()> {
         let Some(name) = rules::ufunc_of_binary(op) else {
-            return self.refuse_at(span, "`@=` is not supported in kernels", "write a = np.dot(a, b)");
+            return self.refuse_at(
+                span,
+                "`@=` is not supported in kernels",
+                "write a = np.dot(a, b)",
+            );
         };
         let array = self.bind(array);
+        // What is on the right is made before anything is written.
         let val = self.unwrap(val);
+        let val = self.bind(val);
         self.ufunc_into(name, vec![array.clone(), val], array, span)
     }
 
     fn writable(&self, array: &ArrayTy, span: Span) -> Res<()> {
         if array.readonly {
-            return self.refuse_at(span, "this array cannot be written to: it is read-only or a captured constant", "pass it as an argument, or write into a copy");
+            return self.refuse_at(
+                span,
+                "this array cannot be written to: it is read-only or a captured constant",
+                "pass it as an argument, or write into a copy",
+            );
         }
         Ok(())
     }
@@ -239,7 +336,9 @@ impl Walker<'_> {
         for item in items {
             let item = self.unwrap(item);
             indices.push(match item {
-                Val::Run { ty: Ty::Int(IntTy { signed: false, bits: 64 }), expr, .. } => Index::At(expr),
+                Val::Run { ty: Ty::Int(IntTy { signed: false, bits: 64 }), expr, .. } => {
+                    Index::At(expr)
+                }
                 Val::Run { ty: Ty::Int(_), expr, .. } => Index::At(expr.cast(ir::Type::I64)),
                 Val::Run { ty: Ty::None, .. } => Index::NewAxis,
                 Val::Slice(parts) => Index::Slice(*parts),
@@ -262,18 +361,34 @@ impl Walker<'_> {
         match container {
             Val::Run { ty: Ty::Array(array), expr, .. } => {
                 if let (Some(name), Ty::Record(record)) = (index.known_str(), &array.dtype) {
-                    let Some(field) = record.fields.iter().position(|field| field.name == *name) else {
-                        return self.refuse_at(span, format!("the records have no field {name:?}"), "name one of the dtype's fields");
+                    let Some(field) = record.fields.iter().position(|field| field.name == *name)
+                    else {
+                        return self.refuse_at(
+                            span,
+                            format!("the records have no field {name:?}"),
+                            "name one of the dtype's fields",
+                        );
                     };
-                    return Ok(part(&array, expr, record.fields[field].ty.clone(), record.fields[field].offset));
+                    return Ok(part(
+                        &array,
+                        expr,
+                        record.fields[field].ty.clone(),
+                        record.fields[field].offset,
+                    ));
                 }
                 self.index_array(&array, expr, index, span)
             }
             Val::Run { ty: Ty::Record(record), expr, .. } => {
-                let field = index.known_str().and_then(|name| record.fields.iter().position(|field| field.name == *name));
+                let field = index
+                    .known_str()
+                    .and_then(|name| record.fields.iter().position(|field| field.name == *name));
                 match field {
                     Some(field) => Ok(self.record_field(&record, expr, field)),
-                    None => self.refuse_at(span, "records are indexed with the name of a field, written as a string", "write p[\"name\"] or p.name"),
+                    None => self.refuse_at(
+                        span,
+                        "records are indexed with the name of a field, written as a string",
+                        "write p[\"name\"] or p.name",
+                    ),
                 }
             }
             Val::Range(parts, int) => {
@@ -292,13 +407,23 @@ impl Walker<'_> {
             Val::Tuple(items) => items.len(),
             Val::Run { ty: Ty::Tuple(items), .. } => items.len(),
             other => {
-                return self.refuse_at(span, format!("{} cannot be indexed", other.describe()), "index arrays, tuples and records");
+                return self.refuse_at(
+                    span,
+                    format!("{} cannot be indexed", other.describe()),
+                    "index arrays, tuples and records",
+                );
             }
         };
         if let Some(at) = index.known_int() {
             let position = if at < 0 { at + length as i64 } else { at };
-            let Some(position) = usize::try_from(position).ok().filter(|position| *position < length) else {
-                return self.refuse_at(span, format!("tuple index {at} is out of range for {length} items"), "use an index below the length");
+            let Some(position) =
+                usize::try_from(position).ok().filter(|position| *position < length)
+            else {
+                return self.refuse_at(
+                    span,
+                    format!("tuple index {at} is out of range for {length} items"),
+                    "use an index below the length",
+                );
             };
             return Ok(match tuple {
                 // The other items may do something.
@@ -314,7 +439,8 @@ impl Walker<'_> {
                 }
                 Val::Run { ty: Ty::Tuple(types), expr, .. } => {
                     let ty = types[position].clone();
-                    let expr = Expr::new(ExprKind::Item(Box::new(expr), position as u32), ir_type(&ty));
+                    let expr =
+                        Expr::new(ExprKind::Item(Box::new(expr), position as u32), ir_type(&ty));
                     self.val_of(&ty, expr)
                 }
                 other => other,
@@ -323,13 +449,26 @@ impl Walker<'_> {
         if let Val::Slice(parts) = &index {
             let known = |part: &Option<Expr>| match part {
                 None => Some(None),
-                Some(Expr { kind: ExprKind::Const(ir::Const::Int(value)), .. }) => Some(Some(*value)),
+                Some(Expr { kind: ExprKind::Const(ir::Const::Int(value)), .. }) => {
+                    Some(Some(*value))
+                }
                 Some(_) => None,
             };
-            let (Some(start), Some(stop), Some(step)) = (known(&parts[0]), known(&parts[1]), known(&parts[2])) else {
-                return self.refuse_at(span, "tuples are sliced with constants only", "write the bounds as numbers");
+            let (Some(start), Some(stop), Some(step)) =
+                (known(&parts[0]), known(&parts[1]), known(&parts[2]))
+            else {
+                return self.refuse_at(
+                    span,
+                    "tuples are sliced with constants only",
+                    "write the bounds as numbers",
+                );
             };
-            let items: Vec<Val> = self.items(tuple).unwrap_or_default().into_iter().map(|item| self.bind(item)).collect();
+            let items: Vec<Val> = self
+                .items(tuple)
+                .unwrap_or_default()
+                .into_iter()
+                .map(|item| self.bind(item))
+                .collect();
             return Ok(Val::Tuple(slice_items(&items, start, stop, step.unwrap_or(1))));
         }
         let (ty, expr) = self.materialise(tuple)?;
@@ -372,11 +511,31 @@ impl Walker<'_> {
         })
     }
 
-    fn advanced(&self, array: &ArrayTy, many: &Val, span: Span, mask: &'static str, items: &'static str) -> Res<&'static str> {
+    fn advanced(
+        &self,
+        array: &ArrayTy,
+        many: &Val,
+        span: Span,
+        mask: &'static str,
+        items: &'static str,
+    ) -> Res<&'static str> {
         match many {
-            Val::Run { ty: Ty::Array(index), .. } if index.dtype == Ty::Bool && (index.ndim == 1 && array.ndim == 1) => Ok(mask),
-            Val::Run { ty: Ty::Array(index), .. } if index.dtype.is_int() && index.ndim == 1 && array.ndim == 1 => Ok(items),
-            Val::Run { ty: Ty::Array(index), .. } if index.dtype.is_int() && index.ndim == 1 && array.ndim == 2 && items == "take_items" => {
+            Val::Run { ty: Ty::Array(index), .. }
+                if index.dtype == Ty::Bool && (index.ndim == 1 && array.ndim == 1) =>
+            {
+                Ok(mask)
+            }
+            Val::Run { ty: Ty::Array(index), .. }
+                if index.dtype.is_int() && index.ndim == 1 && array.ndim == 1 =>
+            {
+                Ok(items)
+            }
+            Val::Run { ty: Ty::Array(index), .. }
+                if index.dtype.is_int()
+                    && index.ndim == 1
+                    && array.ndim == 2
+                    && items == "take_items" =>
+            {
                 Ok("take_rows")
             }
             other => self.refuse_at(
@@ -388,9 +547,16 @@ impl Walker<'_> {
     }
 
     /// The element or view at `indices`.
-    fn locate(&mut self, array: &ArrayTy, expr: Expr, indices: Vec<Index>, span: Span) -> Res<Located> {
+    fn locate(
+        &mut self,
+        array: &ArrayTy,
+        expr: Expr,
+        indices: Vec<Index>,
+        span: Span,
+    ) -> Res<Located> {
         let ndim = usize::from(array.ndim);
-        let used = indices.iter().filter(|index| matches!(index, Index::At(_) | Index::Slice(_))).count();
+        let used =
+            indices.iter().filter(|index| matches!(index, Index::At(_) | Index::Slice(_))).count();
         let ellipses = indices.iter().filter(|index| matches!(index, Index::Ellipsis)).count();
         if used > ndim {
             return self.refuse_at(
@@ -400,7 +566,11 @@ impl Walker<'_> {
             );
         }
         if ellipses > 1 {
-            return self.refuse_at(span, "only one `...` can stand in an index", "write `:` for the others");
+            return self.refuse_at(
+                span,
+                "only one `...` can stand in an index",
+                "write `:` for the others",
+            );
         }
         let access = self.access();
         if used == ndim && indices.iter().all(|index| matches!(index, Index::At(_))) {
@@ -446,17 +616,27 @@ impl Walker<'_> {
                 subscripts.push(Subscript::Full);
             }
         }
-        let ty = ArrayTy { dtype: array.dtype.clone(), ndim: axes, layout, readonly: array.readonly };
+        let ty =
+            ArrayTy { dtype: array.dtype.clone(), ndim: axes, layout, readonly: array.readonly };
         let ir = ir_type(&Ty::Array(Arc::new(ty.clone())));
         Ok(Located::View(ty, Expr::new(ExprKind::View(Box::new(expr), subscripts), ir)))
     }
 
     /// `array[index]` along the first axis.
-    pub(super) fn element_or_row(&mut self, array: &ArrayTy, expr: Expr, index: Expr, access: Access) -> Val {
+    pub(super) fn element_or_row(
+        &mut self,
+        array: &ArrayTy,
+        expr: Expr,
+        index: Expr,
+        access: Access,
+    ) -> Val {
         if array.ndim == 1 {
             let element = Element1 { array: expr, indices: vec![index], access };
             let ty = array.dtype.clone();
-            return Val::run(ty.clone(), Expr::new(ExprKind::Element(Box::new(element)), ir_type(&ty)));
+            return Val::run(
+                ty.clone(),
+                Expr::new(ExprKind::Element(Box::new(element)), ir_type(&ty)),
+            );
         }
         let mut subscripts = vec![Subscript::Index(index, access)];
         subscripts.extend((1..array.ndim).map(|_| Subscript::Full));
@@ -468,20 +648,36 @@ impl Walker<'_> {
     pub(super) fn set_item(&mut self, container: Val, index: Val, val: Val, span: Span) -> Res<()> {
         let container = self.unwrap(container);
         let Val::Run { ty, expr, .. } = container else {
-            return self.refuse_at(span, format!("items of {} cannot be set", container.describe()), "make an array");
+            return self.refuse_at(
+                span,
+                format!("items of {} cannot be set", container.describe()),
+                "make an array",
+            );
         };
         let array = match ty {
             Ty::Array(array) => array,
             Ty::Record(record) => {
-                let field = index.known_str().and_then(|name| record.fields.iter().position(|field| field.name == *name));
+                let field = index
+                    .known_str()
+                    .and_then(|name| record.fields.iter().position(|field| field.name == *name));
                 let Some(field) = field else {
-                    return self.refuse_at(span, "records are indexed with the name of a field, written as a string", "write p[\"name\"] or p.name");
+                    return self.refuse_at(
+                        span,
+                        "records are indexed with the name of a field, written as a string",
+                        "write p[\"name\"] or p.name",
+                    );
                 };
                 let value = self.coerce(val, &record.fields[field].ty, span)?;
                 self.emit(StmtKind::SetField { record: expr, field: field as u32, value });
                 return Ok(());
             }
-            other => return self.refuse_at(span, format!("items of {other} cannot be set"), "make an array"),
+            other => {
+                return self.refuse_at(
+                    span,
+                    format!("items of {other} cannot be set"),
+                    "make an array",
+                );
+            }
         };
         self.writable(&array, span)?;
         let indices = self.indices(index, span)?;
@@ -497,7 +693,11 @@ impl Walker<'_> {
         };
         if indices.iter().any(|index| matches!(index, Index::Many(_))) {
             let [Index::Many(many)] = &indices[..] else {
-                return self.refuse_at(span, "an array among other indices is not supported", "index with the array alone, or write a loop");
+                return self.refuse_at(
+                    span,
+                    "an array among other indices is not supported",
+                    "index with the array alone, or write a loop",
+                );
             };
             let many = many.clone();
             let name = self.advanced(&array, &many, span, "put_mask", "put_items")?;
@@ -513,7 +713,8 @@ impl Walker<'_> {
                 (true, _) => "put_items_array",
                 (false, name) => name,
             };
-            self.prelude(name, vec![Val::run(Ty::Array(array), expr), many, val])?;
+            let done = self.prelude(name, vec![Val::run(Ty::Array(array), expr), many, val])?;
+            self.effect(done);
             return Ok(());
         }
         match self.locate(&array, expr, indices, span)? {
@@ -538,12 +739,19 @@ impl Walker<'_> {
             if from.ndim > array.ndim {
                 return self.refuse_at(
                     span,
-                    format!("an array with {} dimensions does not fit into one with {}", from.ndim, array.ndim),
+                    format!(
+                        "an array with {} dimensions does not fit into one with {}",
+                        from.ndim, array.ndim
+                    ),
                     "index or reshape it first",
                 );
             }
             if from.dtype == Ty::Complex128 && array.dtype != Ty::Complex128 {
-                return self.refuse_at(span, "complex numbers cannot be written into real ones", "take the real part: z.real");
+                return self.refuse_at(
+                    span,
+                    "complex numbers cannot be written into real ones",
+                    "take the real part: z.real",
+                );
             }
         }
         let element = ir_type(&array.dtype);
@@ -554,7 +762,12 @@ impl Walker<'_> {
 
     // ---- attributes and methods ----
 
-    pub(super) fn array_attribute(&mut self, array: &ArrayTy, expr: Expr, name: &str) -> Res<Option<Val>> {
+    pub(super) fn array_attribute(
+        &mut self,
+        array: &ArrayTy,
+        expr: Expr,
+        name: &str,
+    ) -> Res<Option<Val>> {
         let whole = Ty::Array(Arc::new(array.clone()));
         Ok(Some(match name {
             "shape" | "strides" => self.with_stmts(|walker| {
@@ -621,7 +834,10 @@ impl Walker<'_> {
             expr
         } else {
             let ty = Ty::array(array.dtype.clone(), array.ndim, Layout::C);
-            let tree = self.tree(vec![Val::run(Ty::Array(array.clone()), expr)], |mut elements| elements.remove(0))?;
+            let tree = self
+                .tree(vec![Val::run(Ty::Array(array.clone()), expr)], |mut elements| {
+                    elements.remove(0)
+                })?;
             Expr::new(ExprKind::Map(tree), ir_type(&ty))
         };
         let ty = Ty::Array(Arc::new(ArrayTy { ndim: 1, layout: Layout::C, ..(*array).clone() }));
@@ -643,7 +859,11 @@ impl Walker<'_> {
             && array.dtype == Ty::Complex128
             && !matches!(to, Ty::Complex128 | Ty::Bool)
         {
-            return self.refuse_at(span, format!("complex numbers cannot become {to}"), "take the real part: z.real");
+            return self.refuse_at(
+                span,
+                format!("complex numbers cannot become {to}"),
+                "take the real part: z.real",
+            );
         }
         let ir = ir_type(to);
         self.elementwise(vec![val], to, |mut elements| elements.remove(0).cast(ir))
@@ -668,7 +888,10 @@ impl Walker<'_> {
             expr
         };
         let ty = Ty::Array(Arc::new(ArrayTy { ndim, layout: Layout::C, ..(*array).clone() }));
-        Ok(Val::run(ty.clone(), Expr::new(ExprKind::Reshape(Box::new(expr), lengths), ir_type(&ty))))
+        Ok(Val::run(
+            ty.clone(),
+            Expr::new(ExprKind::Reshape(Box::new(expr), lengths), ir_type(&ty)),
+        ))
     }
 
     /// The lengths of a shape: one integer, several, or a tuple of them.
@@ -697,7 +920,10 @@ impl Walker<'_> {
         Ok(match name {
             "copy" if args.is_empty() => Some(self.copy(object)?),
             "astype" => {
-                let target = args.first().or_else(|| keywords.first().map(|(_, val)| val)).and_then(dtype_of);
+                let target = args
+                    .first()
+                    .or_else(|| keywords.first().map(|(_, val)| val))
+                    .and_then(dtype_of);
                 match target {
                     Some(to) => Some(self.cast_elements(object, &to, span)?),
                     None => None,
@@ -723,13 +949,13 @@ impl Walker<'_> {
             }
             "sort" if args.is_empty() => {
                 self.writable(&array, span)?;
-                self.prelude("sort_in_place", vec![object])?;
-                Some(Val::none())
+                Some(self.prelude("sort_in_place", vec![object])?)
             }
             "item" if args.is_empty() => Some(self.prelude("item", vec![object])?),
             "conj" | "conjugate" => Some(self.ufunc("conjugate", vec![object], span)?),
-            "sum" | "prod" | "min" | "max" | "argmin" | "argmax" | "mean" | "std" | "var" | "any" | "all" | "cumsum"
-            | "cumprod" | "argsort" | "dot" | "nonzero" | "repeat" | "clip" | "ptp" | "take" => {
+            "sum" | "prod" | "min" | "max" | "argmin" | "argmax" | "mean" | "std" | "var"
+            | "any" | "all" | "cumsum" | "cumprod" | "argsort" | "dot" | "nonzero" | "repeat"
+            | "clip" | "ptp" | "take" => {
                 let mut all = vec![object];
                 all.extend(args);
                 let keywords = std::mem::take(&mut keywords);
@@ -741,29 +967,63 @@ impl Walker<'_> {
 
     // ---- NumPy's functions ----
 
-    pub(super) fn numpy_function(&mut self, name: &str, args: &[Val], keywords: &Keywords, span: Span) -> Res<Option<Val>> {
+    pub(super) fn numpy_function(
+        &mut self,
+        name: &str,
+        args: &[Val],
+        keywords: &Keywords,
+        span: Span,
+    ) -> Res<Option<Val>> {
         let name = canonical(name);
-        if rules::ufunc_inputs(name).is_some_and(|inputs| args.len() == inputs || args.len() == inputs + 1)
+        if rules::ufunc_inputs(name)
+            .is_some_and(|inputs| args.len() == inputs || args.len() == inputs + 1)
             && keywords.is_empty()
             && args.iter().all(|arg| self.elementwise_operand(arg))
         {
             return self.ufunc(name, args.to_vec(), span).map(Some);
         }
-        let keyword = |name: &str| keywords.iter().find(|(key, _)| &**key == name).map(|(_, val)| val.clone());
-        let positional = |index: usize, name: &str| args.get(index).cloned().or_else(|| keyword(name));
+        let keyword = |name: &str| {
+            keywords.iter().find(|(key, _)| &**key == name).map(|(_, val)| val.clone())
+        };
+        let positional =
+            |index: usize, name: &str| args.get(index).cloned().or_else(|| keyword(name));
         let given = |val: Option<Val>| val.filter(|val| !val.is_none());
         for (key, _) in keywords {
             if !matches!(
                 &**key,
-                "dtype" | "axis" | "shape" | "fill_value" | "start" | "stop" | "step" | "num" | "k" | "N" | "M" | "decimals" | "a"
-                    | "size" | "a_min" | "a_max" | "side" | "v" | "n" | "like" | "order"
+                "dtype"
+                    | "axis"
+                    | "shape"
+                    | "fill_value"
+                    | "start"
+                    | "stop"
+                    | "step"
+                    | "num"
+                    | "k"
+                    | "N"
+                    | "M"
+                    | "decimals"
+                    | "a"
+                    | "size"
+                    | "a_min"
+                    | "a_max"
+                    | "side"
+                    | "v"
+                    | "n"
+                    | "like"
+                    | "order"
             ) {
-                return self.refuse_at(span, format!("np.{name} takes no keyword `{key}` in kernels"), "give the arguments by position");
+                return self.refuse_at(
+                    span,
+                    format!("np.{name} takes no keyword `{key}` in kernels"),
+                    "give the arguments by position",
+                );
             }
         }
         let dtype = match given(keyword("dtype").or_else(|| {
             let index = match name {
-                "zeros" | "ones" | "empty" | "zeros_like" | "ones_like" | "empty_like" | "array" | "asarray" => 1,
+                "zeros" | "ones" | "empty" | "zeros_like" | "ones_like" | "empty_like"
+                | "array" | "asarray" => 1,
                 "full" | "full_like" => 2,
                 "arange" if args.len() == 4 => 3,
                 "identity" => 1,
@@ -775,12 +1035,42 @@ impl Walker<'_> {
             None => None,
             Some(val) => match dtype_of(&val) {
                 Some(ty) => Some(ty),
-                None => return self.refuse_at(span, format!("{} is no element type", val.describe()), "write np.float64 or its like"),
+                None => {
+                    return self.refuse_at(
+                        span,
+                        format!("{} is no element type", val.describe()),
+                        "write np.float64 or its like",
+                    );
+                }
             },
         };
         let first = positional(0, "a").or_else(|| keyword("shape"));
         let axis = match given(positional(1, "axis")) {
-            Some(axis) if matches!(name, "sum" | "argmin" | "argmax" | "sort" | "argsort" | "flip" | "any" | "all" | "prod" | "min" | "max" | "mean" | "std" | "var" | "cumsum" | "cumprod" | "median" | "ptp") => Some(axis),
+            Some(axis)
+                if matches!(
+                    name,
+                    "sum"
+                        | "argmin"
+                        | "argmax"
+                        | "sort"
+                        | "argsort"
+                        | "flip"
+                        | "any"
+                        | "all"
+                        | "prod"
+                        | "min"
+                        | "max"
+                        | "mean"
+                        | "std"
+                        | "var"
+                        | "cumsum"
+                        | "cumprod"
+                        | "median"
+                        | "ptp"
+                ) =>
+            {
+                Some(axis)
+            }
             _ => None,
         };
         Ok(match name {
@@ -799,7 +1089,9 @@ impl Walker<'_> {
                 Some(self.new_array(lengths, &dtype, Layout::C, value, span)?)
             }
             "zeros_like" | "ones_like" | "empty_like" | "full_like" => {
-                let Some(Val::Run { ty: Ty::Array(array), expr, .. }) = first else { return Ok(None) };
+                let Some(Val::Run { ty: Ty::Array(array), expr, .. }) = first else {
+                    return Ok(None);
+                };
                 let value = match name {
                     "full_like" => given(positional(1, "fill_value")),
                     "ones_like" => Some(Val::int(1)),
@@ -810,7 +1102,9 @@ impl Walker<'_> {
                 Some(self.with_stmts(|walker| {
                     let expr = walker.bind_expr(expr);
                     let lengths = (0..u32::from(array.ndim))
-                        .map(|axis| Expr::new(ExprKind::Length(Box::new(expr.clone()), axis), ir::Type::I64))
+                        .map(|axis| {
+                            Expr::new(ExprKind::Length(Box::new(expr.clone()), axis), ir::Type::I64)
+                        })
                         .collect();
                     walker.new_array(lengths, &dtype, layout, value, span)
                 })?)
@@ -828,7 +1122,8 @@ impl Walker<'_> {
                 let stop = given(positional(1, "stop"));
                 let step = given(positional(2, "step"));
                 let Some(start) = start else { return Ok(None) };
-                let bounds: Vec<&Val> = [Some(&start), stop.as_ref(), step.as_ref()].into_iter().flatten().collect();
+                let bounds: Vec<&Val> =
+                    [Some(&start), stop.as_ref(), step.as_ref()].into_iter().flatten().collect();
                 let has = |wanted: fn(&Ty) -> bool| {
                     bounds.iter().any(|bound| matches!(bound, Val::Run { ty, .. } if wanted(ty)))
                 };
@@ -846,17 +1141,24 @@ impl Walker<'_> {
                     None => (Val::int(0), start),
                 };
                 let step = step.unwrap_or_else(|| Val::int(1));
-                let whole = [&start, &stop, &step].iter().all(|val| matches!(val, Val::Run { ty: Ty::Int(_) | Ty::Bool, .. }));
+                let whole = [&start, &stop, &step]
+                    .iter()
+                    .all(|val| matches!(val, Val::Run { ty: Ty::Int(_) | Ty::Bool, .. }));
                 let name = if whole { "arange_int" } else { "arange" };
                 Some(self.prelude(name, vec![start, stop, step, Val::DType(dtype)])?)
             }
             "linspace" => {
-                let (Some(start), Some(stop)) = (positional(0, "start"), positional(1, "stop")) else { return Ok(None) };
+                let (Some(start), Some(stop)) = (positional(0, "start"), positional(1, "stop"))
+                else {
+                    return Ok(None);
+                };
                 let num = positional(2, "num").unwrap_or_else(|| Val::int(50));
                 Some(self.prelude("linspace", vec![start, stop, num])?)
             }
             "array" | "asarray" | "ascontiguousarray" | "copy" => match first {
-                Some(val @ (Val::List(_) | Val::Tuple(_) | Val::Run { ty: Ty::Tuple(_), .. })) => Some(self.array_of(val, dtype, span)?),
+                Some(val @ (Val::List(_) | Val::Tuple(_) | Val::Run { ty: Ty::Tuple(_), .. })) => {
+                    Some(self.array_of(val, dtype, span)?)
+                }
                 Some(val @ Val::Run { ty: Ty::Array(_), .. }) => {
                     let Val::Run { ty: Ty::Array(array), .. } = &val else { return Ok(None) };
                     let same = dtype.as_ref().is_none_or(|dtype| *dtype == array.dtype);
@@ -875,9 +1177,16 @@ impl Walker<'_> {
                     Val::Run { ty: Ty::Array(array), .. } if array.dtype.is_number() => {
                         let ty = dtype.unwrap_or_else(|| sum_type(&array.dtype));
                         match axis {
-                            Some(axis) if array.ndim > 1 && name == "sum" => Some(self.prelude("sum_axis", vec![val, axis, Val::DType(ty)])?),
+                            Some(axis) if array.ndim > 1 && name == "sum" => {
+                                Some(self.prelude("sum_axis", vec![val, axis, Val::DType(ty)])?)
+                            }
                             Some(_) if array.ndim > 1 => return self.no_axis(name, span),
-                            _ => Some(self.fold(val, if name == "sum" { FoldOp::Sum } else { FoldOp::Product }, &ty, None)?),
+                            _ => Some(self.fold(
+                                val,
+                                if name == "sum" { FoldOp::Sum } else { FoldOp::Product },
+                                &ty,
+                                None,
+                            )?),
                         }
                     }
                     _ => None,
@@ -886,13 +1195,24 @@ impl Walker<'_> {
             "min" | "max" => {
                 let Some(val) = first else { return Ok(None) };
                 match &val {
-                    Val::Run { ty: Ty::Array(array), .. } if array.dtype.is_number() && array.dtype != Ty::Complex128 => {
+                    Val::Run { ty: Ty::Array(array), .. }
+                        if array.dtype.is_number() && array.dtype != Ty::Complex128 =>
+                    {
                         if axis.is_some() && array.ndim > 1 {
                             return self.no_axis(name, span);
                         }
-                        let (op, which) = if name == "min" { (FoldOp::Min, "minimum") } else { (FoldOp::Max, "maximum") };
-                        let message = format!("zero-size array to reduction operation {which} which has no identity");
-                        let empty = ir::Raise { class: "ValueError".into(), args: vec![Expr::str(&message)] };
+                        let (op, which) = if name == "min" {
+                            (FoldOp::Min, "minimum")
+                        } else {
+                            (FoldOp::Max, "maximum")
+                        };
+                        let message = format!(
+                            "zero-size array to reduction operation {which} which has no identity"
+                        );
+                        let empty = ir::Raise {
+                            class: "ValueError".into(),
+                            args: vec![Expr::str(&message)],
+                        };
                         let dtype = array.dtype.clone();
                         Some(self.fold(val, op, &dtype, Some(empty))?)
                     }
@@ -910,23 +1230,31 @@ impl Walker<'_> {
                         let op = if name == "any" { FoldOp::Or } else { FoldOp::And };
                         Some(self.fold(val, op, &Ty::Bool, None)?)
                     }
-                    Val::Run { ty, .. } if ty.is_number() => Some(self.call_class(&Ty::Bool, vec![val], span)?),
+                    Val::Run { ty, .. } if ty.is_number() => {
+                        Some(self.call_class(&Ty::Bool, vec![val], span)?)
+                    }
                     _ => None,
                 }
             }
             "count_nonzero" => {
                 let Some(val) = first.filter(is_array) else { return Ok(None) };
-                let tree = self.tree(vec![val], |mut elements| elements.remove(0).cast(ir::Type::BOOL).cast(ir::Type::I64))?;
+                let tree = self.tree(vec![val], |mut elements| {
+                    elements.remove(0).cast(ir::Type::BOOL).cast(ir::Type::I64)
+                })?;
                 let fold = Fold { op: FoldOp::Sum, value: tree, empty: None };
                 Some(Val::run(Ty::I64, Expr::new(ExprKind::Fold(Box::new(fold)), ir::Type::I64)))
             }
             "mean" | "var" | "std" => {
                 let Some(val) = first else { return Ok(None) };
-                if axis.is_some() && matches!(&val, Val::Run { ty: Ty::Array(array), .. } if array.ndim > 1) {
+                if axis.is_some()
+                    && matches!(&val, Val::Run { ty: Ty::Array(array), .. } if array.ndim > 1)
+                {
                     return self.no_axis(name, span);
                 }
                 match &val {
-                    Val::Run { ty: Ty::Array(array), .. } if array.dtype.is_number() => Some(self.moments(name, val, span)?),
+                    Val::Run { ty: Ty::Array(array), .. } if array.dtype.is_number() => {
+                        Some(self.moments(name, val, span)?)
+                    }
                     _ => None,
                 }
             }
@@ -943,7 +1271,9 @@ impl Walker<'_> {
             }
             "cumsum" | "cumprod" => {
                 let Some(val) = first.filter(is_array) else { return Ok(None) };
-                if axis.is_some() && matches!(&val, Val::Run { ty: Ty::Array(array), .. } if array.ndim > 1) {
+                if axis.is_some()
+                    && matches!(&val, Val::Run { ty: Ty::Array(array), .. } if array.ndim > 1)
+                {
                     return self.no_axis(name, span);
                 }
                 let ty = match &val {
@@ -957,8 +1287,12 @@ impl Walker<'_> {
                 Some(self.prelude(name, vec![flat, Val::DType(ty)])?)
             }
             "where" => match args {
-                [condition, x, y] => Some(self.choose(condition.clone(), x.clone(), y.clone(), span)?),
-                [condition] if is_array(condition) => Some(self.prelude("nonzero", vec![condition.clone()])?),
+                [condition, x, y] => {
+                    Some(self.choose(condition.clone(), x.clone(), y.clone(), span)?)
+                }
+                [condition] if is_array(condition) => {
+                    Some(self.prelude("nonzero", vec![condition.clone()])?)
+                }
                 _ => None,
             },
             "nonzero" | "flatnonzero" => {
@@ -989,11 +1323,21 @@ impl Walker<'_> {
                         None => (0..u32::from(array.ndim)).rev().collect(),
                         Some(order) => {
                             let items = self.items(order.clone()).unwrap_or_default();
-                            let axes: Option<Vec<u32>> =
-                                items.iter().map(|item| item.known_int().and_then(|axis| u32::try_from(axis).ok())).collect();
+                            let axes: Option<Vec<u32>> = items
+                                .iter()
+                                .map(|item| {
+                                    item.known_int().and_then(|axis| u32::try_from(axis).ok())
+                                })
+                                .collect();
                             match axes {
                                 Some(axes) if axes.len() == usize::from(array.ndim) => axes,
-                                _ => return self.refuse_at(span, "the order of axes must be constant", "write it as numbers"),
+                                _ => {
+                                    return self.refuse_at(
+                                        span,
+                                        "the order of axes must be constant",
+                                        "write it as numbers",
+                                    );
+                                }
                             }
                         }
                     };
@@ -1002,7 +1346,9 @@ impl Walker<'_> {
                 _ => None,
             },
             "reshape" => match args {
-                [val, shape] if is_array(val) => Some(self.reshape(val.clone(), vec![shape.clone()], span)?),
+                [val, shape] if is_array(val) => {
+                    Some(self.reshape(val.clone(), vec![shape.clone()], span)?)
+                }
                 _ => None,
             },
             "ravel" => match first {
@@ -1014,7 +1360,9 @@ impl Walker<'_> {
                 None => None,
             },
             "shape" => match first {
-                Some(val) if is_array(&val) => Some(self.get_attribute(val, &Arc::from("shape"), span)?),
+                Some(val) if is_array(&val) => {
+                    Some(self.get_attribute(val, &Arc::from("shape"), span)?)
+                }
                 _ => None,
             },
             "round" | "around" | "round_" => {
@@ -1026,16 +1374,26 @@ impl Walker<'_> {
                 [a, b] => Some(self.prelude_map("isclose", a.clone(), b.clone(), span)?),
                 _ => None,
             },
-            "size" => first.filter(is_array).map(|val| self.get_attribute(val, &Arc::from("size"), span)).transpose()?,
-            "outer" | "diff" | "trace" | "flip" | "median" | "array_equal" | "searchsorted" | "unique" | "bincount"
-            | "interp" | "repeat" | "roll" | "ptp" | "cross" | "kron" | "convolve" | "tril" | "triu" | "diag" | "fliplr"
-            | "flipud" | "allclose" | "nansum" | "nanmin" | "nanmax" | "nanmean" | "vstack" | "hstack" | "take" => {
+            "size" => first
+                .filter(is_array)
+                .map(|val| self.get_attribute(val, &Arc::from("size"), span))
+                .transpose()?,
+            "outer" | "diff" | "trace" | "flip" | "median" | "array_equal" | "searchsorted"
+            | "unique" | "bincount" | "interp" | "repeat" | "roll" | "ptp" | "cross" | "kron"
+            | "convolve" | "tril" | "triu" | "diag" | "fliplr" | "flipud" | "allclose"
+            | "nansum" | "nanmin" | "nanmax" | "nanmean" | "vstack" | "hstack" | "take" => {
                 let known = super::prelude::function(name);
                 match known {
                     Some(function)
                         if args.len() <= function.params.positional.len()
                             && keywords.is_empty()
-                            && args.len() >= function.params.positional.iter().filter(|param| param.default.is_none()).count() =>
+                            && args.len()
+                                >= function
+                                    .params
+                                    .positional
+                                    .iter()
+                                    .filter(|param| param.default.is_none())
+                                    .count() =>
                     {
                         let mut all = args.to_vec();
                         for param in &function.params.positional[args.len()..] {
@@ -1062,10 +1420,25 @@ impl Walker<'_> {
                 },
                 _ => None,
             },
+            "ndindex" => Some(Val::Indices(self.lengths(args.to_vec(), span)?, None)),
+            "ndenumerate" => match first {
+                Some(Val::Run { ty: Ty::Array(array), expr, .. }) => {
+                    let expr = self.bind_expr(expr);
+                    let lengths = (0..u32::from(array.ndim))
+                        .map(|axis| {
+                            Expr::new(ExprKind::Length(Box::new(expr.clone()), axis), ir::Type::I64)
+                        })
+                        .collect();
+                    Some(Val::Indices(lengths, Some(Box::new(Val::run(Ty::Array(array), expr)))))
+                }
+                _ => None,
+            },
             "dtype" => args.first().and_then(dtype_of).map(Val::DType),
             "iinfo" | "finfo" => args.first().and_then(dtype_of).map(Val::DType),
             "ndim" => match first {
-                Some(Val::Run { ty: Ty::Array(array), .. }) => Some(Val::int(i64::from(array.ndim))),
+                Some(Val::Run { ty: Ty::Array(array), .. }) => {
+                    Some(Val::int(i64::from(array.ndim)))
+                }
                 _ => None,
             },
             _ => None,
@@ -1073,10 +1446,21 @@ impl Walker<'_> {
     }
 
     fn no_axis<T>(&self, name: &str, span: Span) -> Res<T> {
-        self.refuse_at(span, format!("np.{name} takes no axis in kernels"), "loop over the rows, or transpose")
+        self.refuse_at(
+            span,
+            format!("np.{name} takes no axis in kernels"),
+            "loop over the rows, or transpose",
+        )
     }
 
-    fn new_array(&mut self, lengths: Vec<Expr>, dtype: &Ty, layout: Layout, value: Option<Val>, span: Span) -> Res<Val> {
+    fn new_array(
+        &mut self,
+        lengths: Vec<Expr>,
+        dtype: &Ty,
+        layout: Layout,
+        value: Option<Val>,
+        span: Span,
+    ) -> Res<Val> {
         let ty = Ty::array(dtype.clone(), lengths.len() as u8, layout);
         let fill = match value {
             None => Fill::Zero,
@@ -1100,13 +1484,25 @@ impl Walker<'_> {
                         None => ty.clone(),
                         Some(so_far) => match rules::promote(&so_far, ty) {
                             Some(ty) => ty,
-                            None => return self.refuse_at(span, "an array holds numbers of one type", "convert the items"),
+                            None => {
+                                return self.refuse_at(
+                                    span,
+                                    "an array holds numbers of one type",
+                                    "convert the items",
+                                );
+                            }
                         },
                     });
                 }
                 match dtype {
                     Some(dtype) => dtype,
-                    None => return self.refuse_at(span, "the type of an empty array is not known", "write np.zeros(0, dtype=...)"),
+                    None => {
+                        return self.refuse_at(
+                            span,
+                            "the type of an empty array is not known",
+                            "write np.zeros(0, dtype=...)",
+                        );
+                    }
                 }
             }
         };
@@ -1118,7 +1514,14 @@ impl Walker<'_> {
         Ok(Val::run(ty.clone(), Expr::new(ExprKind::ArrayOf(shape, elements), ir_type(&ty))))
     }
 
-    fn flatten(&mut self, val: Val, depth: usize, shape: &mut Vec<u32>, flat: &mut Vec<Val>, span: Span) -> Res<()> {
+    fn flatten(
+        &mut self,
+        val: Val,
+        depth: usize,
+        shape: &mut Vec<u32>,
+        flat: &mut Vec<Val>,
+        span: Span,
+    ) -> Res<()> {
         let items = match val {
             Val::List(items) => Ok(items),
             other => self.items(other),
@@ -1127,22 +1530,36 @@ impl Walker<'_> {
             Ok(items) => {
                 if shape.len() == depth {
                     if !flat.is_empty() {
-                        return self.refuse_at(span, "the rows of an array have one length", "pad the shorter rows");
+                        return self.refuse_at(
+                            span,
+                            "the rows of an array have one length",
+                            "pad the shorter rows",
+                        );
                     }
                     shape.push(items.len() as u32);
                 } else if shape[depth] as usize != items.len() {
-                    return self.refuse_at(span, "the rows of an array have one length", "pad the shorter rows");
+                    return self.refuse_at(
+                        span,
+                        "the rows of an array have one length",
+                        "pad the shorter rows",
+                    );
                 }
                 for item in items {
                     self.flatten(item, depth + 1, shape, flat, span)?;
                 }
                 Ok(())
             }
-            Err(val @ Val::Run { .. }) if depth == shape.len() && self.elementwise_operand(&val) && !is_array(&val) => {
+            Err(val @ Val::Run { .. })
+                if depth == shape.len() && self.elementwise_operand(&val) && !is_array(&val) =>
+            {
                 flat.push(val);
                 Ok(())
             }
-            Err(val) => self.refuse_at(span, format!("an array cannot hold {}", val.describe()), "write numbers"),
+            Err(val) => self.refuse_at(
+                span,
+                format!("an array cannot hold {}", val.describe()),
+                "write numbers",
+            ),
         }
     }
 
@@ -1170,7 +1587,13 @@ impl Walker<'_> {
             let mean = walker.bind(mean);
             let (mean_ty, mean) = walker.materialise(mean)?;
             let difference = rules::binary(BinaryOp::Sub, &array.dtype, &mean_ty);
-            let Some(difference) = difference else { return walker.refuse_at(span, "this array has no variance", "convert it to float64") };
+            let Some(difference) = difference else {
+                return walker.refuse_at(
+                    span,
+                    "this array has no variance",
+                    "convert it to float64",
+                );
+            };
             let square = if difference.result == Ty::Float32 { Ty::Float32 } else { Ty::Float64 };
             let rule = difference.clone();
             let sum_ty = Ty::Float64;
@@ -1179,7 +1602,11 @@ impl Walker<'_> {
                 let d = scalar_binary(BinaryOp::Sub, x, mean, None, &rule, OnZero::Value);
                 let squared = if rule.result == Ty::Complex128 {
                     let (re, im) = (Expr::unary(Un::Real, d.clone()), Expr::unary(Un::Imag, d));
-                    Expr::binary(Op::Add, Expr::binary(Op::Mul, re.clone(), re), Expr::binary(Op::Mul, im.clone(), im))
+                    Expr::binary(
+                        Op::Add,
+                        Expr::binary(Op::Mul, re.clone(), re),
+                        Expr::binary(Op::Mul, im.clone(), im),
+                    )
                 } else {
                     Expr::binary(Op::Mul, d.clone(), d)
                 };
@@ -1192,7 +1619,10 @@ impl Walker<'_> {
                 return Ok(variance);
             }
             let (_, variance) = walker.materialise(variance)?;
-            Ok(Val::run(Ty::Float64, Expr::new(ExprKind::Math(MathFn::Sqrt, vec![variance]), ir::Type::F64)))
+            Ok(Val::run(
+                Ty::Float64,
+                Expr::new(ExprKind::Math(MathFn::Sqrt, vec![variance]), ir::Type::F64),
+            ))
         })
     }
 
@@ -1200,7 +1630,11 @@ impl Walker<'_> {
     fn choose(&mut self, condition: Val, x: Val, y: Val, span: Span) -> Res<Val> {
         let types = self.element_types(&[condition.clone(), x.clone(), y.clone()], span)?;
         let Some(dtype) = rules::promote(&types[1], &types[2]) else {
-            return self.refuse_at(span, format!("{} and {} have no type in common", types[1], types[2]), "convert with astype(...)");
+            return self.refuse_at(
+                span,
+                format!("{} and {} have no type in common", types[1], types[2]),
+                "convert with astype(...)",
+            );
         };
         let ir = ir_type(&dtype);
         let value = |mut elements: Vec<Expr>| {
@@ -1218,7 +1652,13 @@ impl Walker<'_> {
         Ok(Val::run(dtype, value(exprs)))
     }
 
-    fn clip(&mut self, val: Val, low: Option<Val>, high: Option<Val>, span: Span) -> Res<Option<Val>> {
+    fn clip(
+        &mut self,
+        val: Val,
+        low: Option<Val>,
+        high: Option<Val>,
+        span: Span,
+    ) -> Res<Option<Val>> {
         if !self.elementwise_operand(&val) {
             return Ok(None);
         }
@@ -1260,7 +1700,8 @@ impl Walker<'_> {
     }
 
     fn dot(&mut self, a: Val, b: Val, span: Span) -> Res<Option<Val>> {
-        let (Val::Run { ty: Ty::Array(x), .. }, Val::Run { ty: Ty::Array(y), .. }) = (&a, &b) else {
+        let (Val::Run { ty: Ty::Array(x), .. }, Val::Run { ty: Ty::Array(y), .. }) = (&a, &b)
+        else {
             if self.elementwise_operand(&a) && self.elementwise_operand(&b) {
                 return self.binary(BinaryOp::Mul, a, b, span).map(Some);
             }
@@ -1269,28 +1710,44 @@ impl Walker<'_> {
         if x.dtype != y.dtype || !(x.dtype.is_float() || x.dtype == Ty::Complex128) {
             return self.refuse_at(
                 span,
-                format!("np.dot takes two arrays of one float or complex type, not {} and {}", x.dtype, y.dtype),
+                format!(
+                    "np.dot takes two arrays of one float or complex type, not {} and {}",
+                    x.dtype, y.dtype
+                ),
                 "convert with astype(np.float64)",
             );
         }
         let name = match (x.ndim, y.ndim) {
             (1, 1) => {
                 let dtype = x.dtype.clone();
-                return self.with_stmts(|walker| {
-                    let (a, b) = (walker.bind(a), walker.bind(b));
-                    walker.prelude("check_lengths", vec![a.clone(), b.clone()])?;
-                    let tree = walker.tree(vec![a, b], |mut elements| {
-                        let y = elements.remove(1);
-                        Expr::binary(Op::Mul, elements.remove(0), y)
-                    })?;
-                    let fold = Fold { op: FoldOp::Sum, value: tree, empty: None };
-                    Ok(Val::run(dtype.clone(), Expr::new(ExprKind::Fold(Box::new(fold)), ir_type(&dtype))))
-                }).map(Some);
+                return self
+                    .with_stmts(|walker| {
+                        let (a, b) = (walker.bind(a), walker.bind(b));
+                        let checked =
+                            walker.prelude("check_lengths", vec![a.clone(), b.clone()])?;
+                        walker.effect(checked);
+                        let tree = walker.tree(vec![a, b], |mut elements| {
+                            let y = elements.remove(1);
+                            Expr::binary(Op::Mul, elements.remove(0), y)
+                        })?;
+                        let fold = Fold { op: FoldOp::Sum, value: tree, empty: None };
+                        Ok(Val::run(
+                            dtype.clone(),
+                            Expr::new(ExprKind::Fold(Box::new(fold)), ir_type(&dtype)),
+                        ))
+                    })
+                    .map(Some);
             }
             (2, 1) => "dot_mv",
             (1, 2) => "dot_vm",
             (2, 2) => "dot_mm",
-            _ => return self.refuse_at(span, "np.dot takes vectors and matrices", "index the arrays down to two dimensions"),
+            _ => {
+                return self.refuse_at(
+                    span,
+                    "np.dot takes vectors and matrices",
+                    "index the arrays down to two dimensions",
+                );
+            }
         };
         self.prelude(name, vec![a, b]).map(Some)
     }
@@ -1316,7 +1773,11 @@ impl Walker<'_> {
         };
         if is_array(&val) {
             return self
-                .with_stmts(|walker| walker.elementwise(vec![val], &ty.clone(), |mut elements| value(elements.remove(0))))
+                .with_stmts(|walker| {
+                    walker.elementwise(vec![val], &ty.clone(), |mut elements| {
+                        value(elements.remove(0))
+                    })
+                })
                 .map(Some);
         }
         let (_, expr) = self.materialise(val)?;
@@ -1337,7 +1798,12 @@ enum Located {
 
 /// The array seen as one of part of each element.
 fn part(array: &ArrayTy, expr: Expr, ty: Ty, offset: usize) -> Val {
-    let ty = Ty::Array(Arc::new(ArrayTy { dtype: ty, ndim: array.ndim, layout: Layout::A, readonly: array.readonly }));
+    let ty = Ty::Array(Arc::new(ArrayTy {
+        dtype: ty,
+        ndim: array.ndim,
+        layout: Layout::A,
+        readonly: array.readonly,
+    }));
     Val::run(ty.clone(), Expr::new(ExprKind::Part(Box::new(expr), offset as u32), ir_type(&ty)))
 }
 
@@ -1379,10 +1845,13 @@ fn view_layout(array: &ArrayTy, indices: &[Index], used: usize) -> Layout {
 
 fn slice_items(items: &[Val], start: Option<i64>, stop: Option<i64>, step: i64) -> Vec<Val> {
     let length = items.len() as i64;
-    let clamp = |value: i64, low: i64, high: i64| (if value < 0 { value + length } else { value }).clamp(low, high);
+    let clamp = |value: i64, low: i64, high: i64| {
+        (if value < 0 { value + length } else { value }).clamp(low, high)
+    };
     let mut taken = Vec::new();
     if step > 0 {
-        let (mut at, stop) = (clamp(start.unwrap_or(0), 0, length), clamp(stop.unwrap_or(length), 0, length));
+        let (mut at, stop) =
+            (clamp(start.unwrap_or(0), 0, length), clamp(stop.unwrap_or(length), 0, length));
         while at < stop {
             taken.push(items[at as usize].clone());
             at += step;
@@ -1441,11 +1910,19 @@ fn canonical(name: &str) -> &str {
 }
 
 /// The ufunc `name` of one element each. `exponent` is the second operand where it is a known integer.
-fn scalar_ufunc(name: &str, elements: Vec<Expr>, exponent: Option<i64>, rule: &Rule) -> Option<Expr> {
+fn scalar_ufunc(
+    name: &str,
+    elements: Vec<Expr>,
+    exponent: Option<i64>,
+    rule: &Rule,
+) -> Option<Expr> {
     let ty = &rule.operands[0];
     let result = ir_type(&rule.result);
-    let mut operands: Vec<Expr> =
-        elements.into_iter().zip(&rule.operands).map(|(element, ty)| element.cast(ir_type(ty))).collect();
+    let mut operands: Vec<Expr> = elements
+        .into_iter()
+        .zip(&rule.operands)
+        .map(|(element, ty)| element.cast(ir_type(ty)))
+        .collect();
     let scalar = ir_scalar(ty)?;
     let zero = OnZero::Ufunc;
     if operands.len() == 2 {
@@ -1466,9 +1943,13 @@ fn scalar_ufunc(name: &str, elements: Vec<Expr>, exponent: Option<i64>, rule: &R
             "divide" => both(Op::TrueDiv(zero), a, b),
             "floor_divide" => both(Op::FloorDiv(zero), a, b),
             "remainder" => both(Op::Mod(zero), a, b),
+            // Of integers Numba's is the remainder with the divisor's sign.
+            "fmod" if scalar.is_int() => both(Op::Mod(zero), a, b),
             "fmod" => both(Op::Fmod(zero), a, b),
             "power" | "float_power" => match exponent {
-                Some(2) => both(Op::Mul, a.clone(), a),
+                Some(2) if !complex => {
+                    Some(Expr::new(ExprKind::PowConst(zero, Box::new(a), 2), result))
+                }
                 Some(exponent) if scalar.is_int() && exponent.unsigned_abs() <= 0x10000 => {
                     Some(Expr::new(ExprKind::PowConst(zero, Box::new(a), exponent), result))
                 }
@@ -1494,15 +1975,21 @@ fn scalar_ufunc(name: &str, elements: Vec<Expr>, exponent: Option<i64>, rule: &R
             "logical_xor" => both(Op::Xor, truth(a), truth(b)),
             "heaviside" => {
                 let constant = |value: f64| Expr::float(value).cast(a.ty.clone());
-                let positive = if_else(Expr::binary(Op::Gt, a.clone(), constant(0.0)), constant(1.0), b);
-                let at_most = if_else(Expr::binary(Op::Lt, a.clone(), constant(0.0)), constant(0.0), positive);
+                let positive =
+                    if_else(Expr::binary(Op::Gt, a.clone(), constant(0.0)), constant(1.0), b);
+                let at_most = if_else(
+                    Expr::binary(Op::Lt, a.clone(), constant(0.0)),
+                    constant(0.0),
+                    positive,
+                );
                 Some(if_else(Expr::unary(Un::IsNan, a.clone()), a, at_most))
             }
             "ldexp" => {
                 let n = b.cast(a.ty.clone());
                 Some(Expr::new(ExprKind::Math(MathFn::Ldexp, vec![a, n]), result))
             }
-            _ => math_named(name).map(|function| Expr::new(ExprKind::Math(function, vec![a, b]), result)),
+            _ => math_named(name)
+                .map(|function| Expr::new(ExprKind::Math(function, vec![a, b]), result)),
         };
     }
     let x = operands.pop()?;
@@ -1517,7 +2004,8 @@ fn scalar_ufunc(name: &str, elements: Vec<Expr>, exponent: Option<i64>, rule: &R
         "sign" => Expr::unary(Un::Sign, x),
         "conjugate" if *ty == Ty::Complex128 => Expr::unary(Un::Conj, x),
         "conjugate" => x,
-        "square" => Expr::binary(Op::Mul, x.clone(), x),
+        "square" if *ty == Ty::Complex128 => Expr::binary(Op::Mul, x.clone(), x),
+        "square" => Expr::new(ExprKind::PowConst(zero, Box::new(x), 2), result),
         "reciprocal" if exact => {
             let one = Expr::int(1).cast(x.ty.clone());
             let zero_value = Expr::int(0).cast(x.ty.clone());
@@ -1555,7 +2043,18 @@ fn scalar_ufunc(name: &str, elements: Vec<Expr>, exponent: Option<i64>, rule: &R
             use MathFn as M;
             let complex = matches!(
                 function,
-                M::Sqrt | M::Exp | M::Log | M::Sin | M::Cos | M::Tan | M::Asin | M::Acos | M::Atan | M::Sinh | M::Cosh | M::Tanh
+                M::Sqrt
+                    | M::Exp
+                    | M::Log
+                    | M::Sin
+                    | M::Cos
+                    | M::Tan
+                    | M::Asin
+                    | M::Acos
+                    | M::Atan
+                    | M::Sinh
+                    | M::Cosh
+                    | M::Tanh
             );
             if *ty == Ty::Complex128 && !complex {
                 return None;

@@ -6,7 +6,9 @@ use super::expr::{if_else, is_array};
 use super::val::{Closure, Val, ir_type, literal_of};
 use super::walk::{Res, Scope, Stop, Walker};
 use super::{Callee, return_type};
-use crate::kernel::ir::{self, BinaryOp as Op, CalleeId, Expr, ExprKind, MathFn, StmtKind, UnaryOp as Un};
+use crate::kernel::ir::{
+    self, BinaryOp as Op, CalleeId, Expr, ExprKind, MathFn, StmtKind, UnaryOp as Un,
+};
 use crate::kernel::options::Options;
 use crate::kernel::rules;
 use crate::kernel::syntax::{self, Arg, BinaryOp, Name, Span};
@@ -52,14 +54,20 @@ pub fn bind<T>(
     for (index, param) in params.positional.iter().enumerate() {
         let keyword = keywords.iter().position(|(key, _)| *key == param.name);
         match (given.next(), keyword) {
-            (Some(_), Some(_)) => return Err(format!("{name}() got multiple values for argument '{}'", param.name)),
+            (Some(_), Some(_)) => {
+                return Err(format!("{name}() got multiple values for argument '{}'", param.name));
+            }
             (Some(arg), None) => bound.push(Bound::Given(arg)),
             (None, Some(_)) if index < params.positional_only => {
                 return Err(format!("{name}() takes '{}' by its position only", param.name));
             }
             (None, Some(keyword)) => bound.push(Bound::Given(keywords.remove(keyword).1)),
-            (None, None) if param.default.is_some() => bound.push(Bound::Default { keyword_only: false, index }),
-            (None, None) => return Err(format!("{name}() missing a required argument: '{}'", param.name)),
+            (None, None) if param.default.is_some() => {
+                bound.push(Bound::Default { keyword_only: false, index })
+            }
+            (None, None) => {
+                return Err(format!("{name}() missing a required argument: '{}'", param.name));
+            }
         }
     }
     let rest: Vec<T> = given.collect();
@@ -67,13 +75,23 @@ pub fn bind<T>(
         bound.push(Bound::Star(rest));
     } else if !rest.is_empty() {
         let most = params.positional.len();
-        return Err(format!("{name}() takes {most} positional arguments but {} were given", most + rest.len()));
+        return Err(format!(
+            "{name}() takes {most} positional arguments but {} were given",
+            most + rest.len()
+        ));
     }
     for (index, param) in params.keyword_only.iter().enumerate() {
         match keywords.iter().position(|(key, _)| *key == param.name) {
             Some(keyword) => bound.push(Bound::Given(keywords.remove(keyword).1)),
-            None if param.default.is_some() => bound.push(Bound::Default { keyword_only: true, index }),
-            None => return Err(format!("{name}() missing a required keyword argument: '{}'", param.name)),
+            None if param.default.is_some() => {
+                bound.push(Bound::Default { keyword_only: true, index })
+            }
+            None => {
+                return Err(format!(
+                    "{name}() missing a required keyword argument: '{}'",
+                    param.name
+                ));
+            }
         }
     }
     match keywords.first() {
@@ -98,9 +116,17 @@ pub fn best_signature<'a>(signatures: &'a [Signature], args: &[Ty]) -> Option<&'
             args.iter().zip(&signature.args).map(|(from, to)| rules::convert(from, to)).collect();
         let conversions = conversions?;
         let count = |kind| conversions.iter().filter(|conversion| **conversion == kind).count();
-        Some((count(rules::Conversion::Unsafe), count(rules::Conversion::Safe), count(rules::Conversion::Promote)))
+        Some((
+            count(rules::Conversion::Unsafe),
+            count(rules::Conversion::Safe),
+            count(rules::Conversion::Promote),
+        ))
     };
-    signatures.iter().filter_map(|signature| Some((cost(signature)?, signature))).min_by_key(|(cost, _)| *cost).map(|(_, signature)| signature)
+    signatures
+        .iter()
+        .filter_map(|signature| Some((cost(signature)?, signature)))
+        .min_by_key(|(cost, _)| *cost)
+        .map(|(_, signature)| signature)
 }
 
 impl Walker<'_> {
@@ -111,7 +137,9 @@ impl Walker<'_> {
         for arg in args {
             match arg {
                 Arg::Positional(value) => positional.push(self.expr(value)?),
-                Arg::Keyword { name, value, .. } => keywords.push((name.clone(), self.expr(value)?)),
+                Arg::Keyword { name, value, .. } => {
+                    keywords.push((name.clone(), self.expr(value)?))
+                }
                 Arg::Star(value) => {
                     let val = self.expr(value)?;
                     match self.items(val) {
@@ -126,14 +154,23 @@ impl Walker<'_> {
                     }
                 }
                 Arg::DoubleStar(value) => {
-                    return self.refuse_at(value.span, "`**` is not supported in kernels", "name the keywords");
+                    return self.refuse_at(
+                        value.span,
+                        "`**` is not supported in kernels",
+                        "name the keywords",
+                    );
                 }
             }
         }
         Ok((positional, keywords))
     }
 
-    pub(super) fn call_expr(&mut self, function: &syntax::Expr, args: &[Arg], span: Span) -> Res<Val> {
+    pub(super) fn call_expr(
+        &mut self,
+        function: &syntax::Expr,
+        args: &[Arg],
+        span: Span,
+    ) -> Res<Val> {
         let reordered = args.iter().any(|arg| !matches!(arg, Arg::Positional(_)));
         if !reordered {
             let callee = self.expr(function)?;
@@ -145,13 +182,20 @@ impl Walker<'_> {
             let callee = walker.bind(callee);
             let (args, keywords) = walker.arguments(args)?;
             let args = args.into_iter().map(|arg| walker.bind(arg)).collect();
-            let keywords = keywords.into_iter().map(|(name, arg)| (name, walker.bind(arg))).collect();
+            let keywords =
+                keywords.into_iter().map(|(name, arg)| (name, walker.bind(arg))).collect();
             walker.call(callee, args, keywords, span)
         })
     }
 
     /// Calls a value.
-    pub(super) fn call(&mut self, callee: Val, args: Vec<Val>, keywords: Keywords, span: Span) -> Res<Val> {
+    pub(super) fn call(
+        &mut self,
+        callee: Val,
+        args: Vec<Val>,
+        keywords: Keywords,
+        span: Span,
+    ) -> Res<Val> {
         match callee {
             Val::Kernel(def) => self.call_kernel(&def, args, keywords, span),
             Val::Local(closure) => self.call_local(&closure, args, keywords, span),
@@ -162,23 +206,39 @@ impl Walker<'_> {
             Val::Method(object, name) => self.call_method(*object, &name, args, keywords, span),
             Val::Class(ty) => self.call_class(&ty, args, span),
             Val::Host(value) => self.call_host(&value, args, keywords, span),
-            other => self.refuse_at(span, format!("{} cannot be called", other.describe()), "call a kernel or a function that kernels know"),
+            other => self.refuse_at(
+                span,
+                format!("{} cannot be called", other.describe()),
+                "call a kernel or a function that kernels know",
+            ),
         }
     }
 
-    fn call_host(&mut self, value: &Value, args: Vec<Val>, keywords: Keywords, span: Span) -> Res<Val> {
+    fn call_host(
+        &mut self,
+        value: &Value,
+        args: Vec<Val>,
+        keywords: Keywords,
+        span: Span,
+    ) -> Res<Val> {
         if let Some(val) = self.try_overload(value, &args, &keywords, span)? {
             return Ok(val);
         }
         if let Value::Class(class) = value {
-            let types: Option<Vec<Ty>> = args.iter().map(|arg| arg.ty().map(|ty| ty.unliteral())).collect();
+            let types: Option<Vec<Ty>> =
+                args.iter().map(|arg| arg.ty().map(|ty| ty.unliteral())).collect();
             if let Some(types) = types
                 && let Some(structref) = self.world.structref(value, &types)?
             {
                 if args.len() != structref.fields.len() {
                     return self.refuse_at(
                         span,
-                        format!("{} has {} fields, not {}", class.name, structref.fields.len(), args.len()),
+                        format!(
+                            "{} has {} fields, not {}",
+                            class.name,
+                            structref.fields.len(),
+                            args.len()
+                        ),
                         "give a value for each field",
                     );
                 }
@@ -187,7 +247,10 @@ impl Walker<'_> {
                     fields.push(self.coerce(arg, ty, span)?);
                 }
                 let ty = Ty::StructRef(structref);
-                return Ok(Val::run(ty.clone(), Expr::new(ExprKind::NewStruct(fields), ir_type(&ty))));
+                return Ok(Val::run(
+                    ty.clone(),
+                    Expr::new(ExprKind::NewStruct(fields), ir_type(&ty)),
+                ));
             }
             return self.refuse_at(
                 span,
@@ -199,10 +262,18 @@ impl Walker<'_> {
         match value {
             Value::Function(function) => self.refuse_at(
                 span,
-                format!("`{}` is host code, and no overload of it takes ({})", function.syntax.name, types.join(", ")),
+                format!(
+                    "`{}` is host code, and no overload of it takes ({})",
+                    function.syntax.name,
+                    types.join(", ")
+                ),
                 format!("decorate `{}` with @njit", function.syntax.name),
             ),
-            _ => self.refuse_at(span, "kernels cannot call this", "call a kernel or a function that kernels know"),
+            _ => self.refuse_at(
+                span,
+                "kernels cannot call this",
+                "call a kernel or a function that kernels know",
+            ),
         }
     }
 
@@ -241,11 +312,19 @@ impl Walker<'_> {
         }
     }
 
-    fn call_local(&mut self, closure: &Arc<Closure>, args: Vec<Val>, keywords: Keywords, span: Span) -> Res<Val> {
+    fn call_local(
+        &mut self,
+        closure: &Arc<Closure>,
+        args: Vec<Val>,
+        keywords: Keywords,
+        span: Span,
+    ) -> Res<Val> {
         let function = closure.function.clone();
         let bound = match bind(&function, args, keywords) {
             Ok(bound) => bound,
-            Err(message) => return self.refuse_at(span, message, "call it with the arguments that it takes"),
+            Err(message) => {
+                return self.refuse_at(span, message, "call it with the arguments that it takes");
+            }
         };
         let positional = function.params.positional.len();
         let mut params = Vec::new();
@@ -272,19 +351,31 @@ impl Walker<'_> {
     /// A function of the prelude, inlined.
     pub(super) fn prelude(&mut self, name: &str, args: Vec<Val>) -> Res<Val> {
         let Some(function) = super::prelude::function(name) else {
-            return self.refuse(format!("`{name}` is not supported in kernels"), "write it as a loop");
+            return self
+                .refuse(format!("`{name}` is not supported in kernels"), "write it as a loop");
         };
-        let params = function.params.positional.iter().map(|param| param.name.clone()).zip(args).collect();
+        let params =
+            function.params.positional.iter().map(|param| param.name.clone()).zip(args).collect();
         let mut options = Options { parallel: false, ..self.frames[self.frame].options };
         options.boundscheck &= !super::prelude::stays_in_bounds(name);
         self.inline(&function, Scope::Prelude, None, options, params)
     }
 
-    fn call_kernel(&mut self, def: &Arc<KernelDef>, args: Vec<Val>, keywords: Keywords, span: Span) -> Res<Val> {
+    fn call_kernel(
+        &mut self,
+        def: &Arc<KernelDef>,
+        args: Vec<Val>,
+        keywords: Keywords,
+        span: Span,
+    ) -> Res<Val> {
         match &def.kind {
             KernelKind::Vectorize => {
                 if !keywords.is_empty() {
-                    return self.refuse_at(span, "ufuncs take no keywords in kernels", "give the arguments by position");
+                    return self.refuse_at(
+                        span,
+                        "ufuncs take no keywords in kernels",
+                        "give the arguments by position",
+                    );
                 }
                 return self.call_dufunc(def, args, span);
             }
@@ -301,13 +392,18 @@ impl Walker<'_> {
         if options.forceobj {
             return self.refuse_at(
                 span,
-                format!("`{}` runs in host code (forceobj=True), which kernels cannot call", def.name()),
+                format!(
+                    "`{}` runs in host code (forceobj=True), which kernels cannot call",
+                    def.name()
+                ),
                 "decorate it with @njit",
             );
         }
         let bound = match bind(&def.function, args, keywords) {
             Ok(bound) => bound,
-            Err(message) => return self.refuse_at(span, message, "call it with the arguments that it takes"),
+            Err(message) => {
+                return self.refuse_at(span, message, "call it with the arguments that it takes");
+            }
         };
         if options.inline {
             let mut params = Vec::new();
@@ -315,14 +411,21 @@ impl Walker<'_> {
                 let val = match bound {
                     Bound::Given(val) => val,
                     Bound::Default { keyword_only, index } => {
-                        let value = default_value(def, keyword_only, index).cloned().unwrap_or_default();
+                        let value =
+                            default_value(def, keyword_only, index).cloned().unwrap_or_default();
                         self.host(&value, &param.name, span)?
                     }
                     Bound::Star(rest) => Val::Tuple(rest),
                 };
                 params.push((param.name.clone(), val));
             }
-            return self.inline(&def.function.clone(), Scope::Kernel(def.clone()), None, options, params);
+            return self.inline(
+                &def.function.clone(),
+                Scope::Kernel(def.clone()),
+                None,
+                options,
+                params,
+            );
         }
         let mut types = Vec::new();
         let mut exprs = Vec::new();
@@ -334,10 +437,15 @@ impl Walker<'_> {
                     exprs.push(expr);
                 }
                 Bound::Default { keyword_only, index } => {
-                    let Some(literal) = default_value(def, keyword_only, index).and_then(literal_of) else {
+                    let Some(literal) =
+                        default_value(def, keyword_only, index).and_then(literal_of)
+                    else {
                         return self.refuse_at(
                             span,
-                            format!("the default of `{}` cannot be left out in kernels", param.name),
+                            format!(
+                                "the default of `{}` cannot be left out in kernels",
+                                param.name
+                            ),
                             "pass the value",
                         );
                     };
@@ -361,7 +469,11 @@ impl Walker<'_> {
         if !def.signatures.is_empty() {
             match best_signature(&def.signatures, &types) {
                 Some(signature) => {
-                    exprs = exprs.into_iter().zip(&signature.args).map(|(expr, ty)| expr.cast(ir_type(ty))).collect();
+                    exprs = exprs
+                        .into_iter()
+                        .zip(&signature.args)
+                        .map(|(expr, ty)| expr.cast(ir_type(ty)))
+                        .collect();
                     types = signature.args.clone();
                 }
                 None => {
@@ -422,11 +534,17 @@ impl Walker<'_> {
                 None => return Err(Stop::Unknown),
             }
         };
-        let known = self.callees.iter().position(|callee| Arc::ptr_eq(&callee.def, def) && callee.args == args);
+        let known = self
+            .callees
+            .iter()
+            .position(|callee| Arc::ptr_eq(&callee.def, def) && callee.args == args);
         let index = known.unwrap_or_else(|| {
             self.ir.callees.push(ir::Callee {
                 name: format!("callee{}", self.callees.len()),
-                signature: ir::FunctionType { params: args.iter().map(ir_type).collect(), result: ir_type(&returns) },
+                signature: ir::FunctionType {
+                    params: args.iter().map(ir_type).collect(),
+                    result: ir_type(&returns),
+                },
             });
             self.callees.push(Callee { def: def.clone(), args, returns: returns.clone() });
             self.callees.len() - 1
@@ -441,7 +559,13 @@ impl Walker<'_> {
             match arg {
                 Val::Run { ty: Ty::Array(array), .. } => types.push(array.dtype.clone()),
                 Val::Run { ty, .. } if ty.is_number() => types.push(ty.clone()),
-                other => return self.refuse_at(span, format!("a ufunc takes numbers and arrays, not {}", other.describe()), "convert it"),
+                other => {
+                    return self.refuse_at(
+                        span,
+                        format!("a ufunc takes numbers and arrays, not {}", other.describe()),
+                        "convert it",
+                    );
+                }
             }
         }
         let loops = ufunc_signature(def, &types, self.world)?;
@@ -455,20 +579,28 @@ impl Walker<'_> {
         };
         let (made, callee) = self.callee(def, types.clone())?;
         let call = move |exprs: Vec<Expr>| {
-            let exprs = exprs.into_iter().zip(&types).map(|(expr, ty)| expr.cast(ir_type(ty))).collect();
+            let exprs =
+                exprs.into_iter().zip(&types).map(|(expr, ty)| expr.cast(ir_type(ty))).collect();
             Expr::new(ExprKind::Call(callee, exprs), ir_type(&made)).cast(ir_type(&returns))
         };
         let result = match &self.callees[callee.0 as usize].returns {
             ty if ty.is_number() => ty.clone(),
             other => {
                 let other = other.clone();
-                return self.refuse_at(span, format!("`{}` returns {other}, which no array holds", def.name()), "return a number");
+                return self.refuse_at(
+                    span,
+                    format!("`{}` returns {other}, which no array holds", def.name()),
+                    "return a number",
+                );
             }
         };
         if args.iter().any(is_array) {
             self.elementwise(args, &result, call)
         } else {
-            let exprs = args.into_iter().map(|arg| self.materialise(arg).map(|(_, expr)| expr)).collect::<Res<_>>()?;
+            let exprs = args
+                .into_iter()
+                .map(|arg| self.materialise(arg).map(|(_, expr)| expr))
+                .collect::<Res<_>>()?;
             Ok(Val::run(result, call(exprs)))
         }
     }
@@ -482,15 +614,30 @@ impl Walker<'_> {
         match &arg {
             Val::Run { ty: from, expr, .. } if ty.is_number() && from.is_number() => {
                 if *from == Ty::Complex128 && !matches!(ty, Ty::Complex128 | Ty::Bool) {
-                    return self.refuse_at(span, format!("a complex number cannot become {ty}"), "take its real part: z.real");
+                    return self.refuse_at(
+                        span,
+                        format!("a complex number cannot become {ty}"),
+                        "take its real part: z.real",
+                    );
                 }
                 Ok(Val::run(ty.clone(), expr.clone().cast(ir_type(ty))))
             }
-            other => self.refuse_at(span, format!("{} cannot become {ty}", other.describe()), "convert a number"),
+            other => self.refuse_at(
+                span,
+                format!("{} cannot become {ty}", other.describe()),
+                "convert a number",
+            ),
         }
     }
 
-    fn call_method(&mut self, object: Val, name: &Name, args: Vec<Val>, keywords: Keywords, span: Span) -> Res<Val> {
+    fn call_method(
+        &mut self,
+        object: Val,
+        name: &Name,
+        args: Vec<Val>,
+        keywords: Keywords,
+        span: Span,
+    ) -> Res<Val> {
         let object = self.unwrap(object);
         if let Some(val) = self.try_method(&object, name, &args, &keywords, span)? {
             return Ok(val);
@@ -504,20 +651,40 @@ impl Walker<'_> {
             Val::Run { ty: Ty::Complex128, expr, .. } if &**name == "conjugate" => {
                 return Ok(Val::run(Ty::Complex128, Expr::unary(Un::Conj, expr.clone())));
             }
-            Val::Run { ty, .. } if ty.is_number() && matches!(&**name, "conjugate" | "item") => return Ok(object),
-            Val::Tuple(_) | Val::Run { ty: Ty::Tuple(_), .. } if matches!(&**name, "index" | "count") => {
-                return self.refuse_at(span, format!("tuples have no `{name}` in kernels"), "loop over the tuple");
+            Val::Run { ty, .. } if ty.is_number() && matches!(&**name, "conjugate" | "item") => {
+                return Ok(object);
+            }
+            Val::Tuple(_) | Val::Run { ty: Ty::Tuple(_), .. }
+                if matches!(&**name, "index" | "count") =>
+            {
+                return self.refuse_at(
+                    span,
+                    format!("tuples have no `{name}` in kernels"),
+                    "loop over the tuple",
+                );
             }
             _ => {}
         }
-        self.refuse_at(span, format!("{} has no method `{name}` for these arguments", object.describe()), "register one with overload_method")
+        self.refuse_at(
+            span,
+            format!("{} has no method `{name}` for these arguments", object.describe()),
+            "register one with overload_method",
+        )
     }
 
     /// A function that cachelift provides.
-    pub(super) fn builtin(&mut self, name: &str, args: Vec<Val>, keywords: Keywords, span: Span) -> Res<Val> {
+    pub(super) fn builtin(
+        &mut self,
+        name: &str,
+        args: Vec<Val>,
+        keywords: Keywords,
+        span: Span,
+    ) -> Res<Val> {
         let args: Vec<Val> = args.into_iter().map(|arg| self.unwrap(arg)).collect();
         let found = match name.split_once('.') {
-            Some(("builtins", function)) => self.builtin_function(function, &args, &keywords, span)?,
+            Some(("builtins", function)) => {
+                self.builtin_function(function, &args, &keywords, span)?
+            }
             Some(("math", function)) => self.math_function(function, &args)?,
             Some(("numpy", function)) => self.numpy_function(function, &args, &keywords, span)?,
             Some(("numba", "prange")) => self.builtin_function("range", &args, &keywords, span)?,
@@ -541,12 +708,19 @@ impl Walker<'_> {
         )
     }
 
-    fn builtin_function(&mut self, name: &str, args: &[Val], keywords: &Keywords, span: Span) -> Res<Option<Val>> {
+    fn builtin_function(
+        &mut self,
+        name: &str,
+        args: &[Val],
+        keywords: &Keywords,
+        span: Span,
+    ) -> Res<Option<Val>> {
         let number = |val: &Val| match val {
             Val::Run { ty, expr, .. } if ty.is_number() => Some((ty.clone(), expr.clone())),
             _ => None,
         };
-        if !keywords.is_empty() && !matches!(name, "enumerate" | "round" | "sum" | "pow" | "print") {
+        if !keywords.is_empty() && !matches!(name, "enumerate" | "round" | "sum" | "pow" | "print")
+        {
             return Ok(None);
         }
         Ok(match (name, args) {
@@ -555,7 +729,10 @@ impl Walker<'_> {
                 Val::Run { ty: Ty::Tuple(items), .. } => Some(Val::int(items.len() as i64)),
                 Val::Run { ty: Ty::Str, expr, literal } => match literal {
                     Some(Literal::Str(text)) => Some(Val::int(text.chars().count() as i64)),
-                    _ => Some(Val::run(Ty::I64, Expr::new(ExprKind::StrLen(Box::new(expr.clone())), ir::Type::I64))),
+                    _ => Some(Val::run(
+                        Ty::I64,
+                        Expr::new(ExprKind::StrLen(Box::new(expr.clone())), ir::Type::I64),
+                    )),
                 },
                 Val::Run { ty: Ty::Array(_), .. } | Val::Range(..) => {
                     let val = val.clone();
@@ -612,8 +789,12 @@ impl Walker<'_> {
             }
             ("complex", [re, im]) => match (number(re), number(im)) {
                 (Some((a, re)), Some((b, im))) if a != Ty::Complex128 && b != Ty::Complex128 => {
-                    let parts = (Box::new(re.cast(ir::Type::F64)), Box::new(im.cast(ir::Type::F64)));
-                    Some(Val::run(Ty::Complex128, Expr::new(ExprKind::Complex(parts.0, parts.1), ir::Type::C128)))
+                    let parts =
+                        (Box::new(re.cast(ir::Type::F64)), Box::new(im.cast(ir::Type::F64)));
+                    Some(Val::run(
+                        Ty::Complex128,
+                        Expr::new(ExprKind::Complex(parts.0, parts.1), ir::Type::C128),
+                    ))
                 }
                 _ => None,
             },
@@ -643,13 +824,21 @@ impl Walker<'_> {
                 }
             }
             ("divmod", [a, b]) => {
-                let (Some((a_ty, a)), Some((b_ty, b))) = (number(a), number(b)) else { return Ok(None) };
-                let Some(rule) = rules::binary(BinaryOp::FloorDiv, &a_ty, &b_ty) else { return Ok(None) };
+                let (Some((a_ty, a)), Some((b_ty, b))) = (number(a), number(b)) else {
+                    return Ok(None);
+                };
+                let Some(rule) = rules::binary(BinaryOp::FloorDiv, &a_ty, &b_ty) else {
+                    return Ok(None);
+                };
                 let ir = ir_type(&rule.result);
-                let zero = if self.options().numpy_errors { ir::OnZero::Value } else { ir::OnZero::Raise };
+                let zero =
+                    if self.options().numpy_errors { ir::OnZero::Value } else { ir::OnZero::Raise };
                 let (a, b) = (a.cast(ir.clone()), b.cast(ir));
                 let ty = Ty::tuple([rule.result.clone(), rule.result]);
-                Some(Val::run(ty.clone(), Expr::new(ExprKind::DivMod(zero, Box::new(a), Box::new(b)), ir_type(&ty))))
+                Some(Val::run(
+                    ty.clone(),
+                    Expr::new(ExprKind::DivMod(zero, Box::new(a), Box::new(b)), ir_type(&ty)),
+                ))
             }
             ("pow", [a, b]) => Some(self.binary(BinaryOp::Pow, a.clone(), b.clone(), span)?),
             ("round", [val]) => number(val).and_then(|(ty, expr)| match ty {
@@ -667,7 +856,10 @@ impl Walker<'_> {
                     Ty::Complex128 | Ty::Bool => None,
                     ty => {
                         let ty = match ty {
-                            Ty::Float32 | Ty::Int(IntTy { bits: 8 | 16, .. } | IntTy { signed: false, .. }) => Ty::Float32,
+                            Ty::Float32
+                            | Ty::Int(IntTy { bits: 8 | 16, .. } | IntTy { signed: false, .. }) => {
+                                Ty::Float32
+                            }
                             _ => Ty::Float64,
                         };
                         let ir = ir_type(&ty);
@@ -678,7 +870,11 @@ impl Walker<'_> {
             }
             ("print", values) => {
                 if !keywords.is_empty() {
-                    return self.refuse_at(span, "print takes no keywords in kernels", "print from host code");
+                    return self.refuse_at(
+                        span,
+                        "print takes no keywords in kernels",
+                        "print from host code",
+                    );
                 }
                 let mut exprs = Vec::new();
                 for value in values {
@@ -710,14 +906,26 @@ impl Walker<'_> {
                     "builtins.str" => matches!(ty, Some(Ty::Str)),
                     "builtins.tuple" => matches!(ty, Some(Ty::Tuple(_))),
                     "numpy.ndarray" => matches!(ty, Some(Ty::Array(_))),
-                    _ => return self.refuse_at(span, "kernels cannot test for this class", "test for int, float, bool, complex, tuple or str"),
+                    _ => {
+                        return self.refuse_at(
+                            span,
+                            "kernels cannot test for this class",
+                            "test for int, float, bool, complex, tuple or str",
+                        );
+                    }
                 },
                 Val::Class(class) => ty.as_ref() == Some(class),
                 Val::Host(Value::TypeClass(class)) => {
                     let class: TypeClass = *class;
                     ty.as_ref().is_some_and(|ty| ty.is_instance(class))
                 }
-                _ => return self.refuse_at(span, "kernels cannot test for this class", "test for int, float, bool, complex, tuple or str"),
+                _ => {
+                    return self.refuse_at(
+                        span,
+                        "kernels cannot test for this class",
+                        "test for int, float, bool, complex, tuple or str",
+                    );
+                }
             };
         }
         Ok(Val::literal(&Literal::Bool(found)))
@@ -729,10 +937,20 @@ impl Walker<'_> {
         for arg in args {
             let ty = match arg {
                 Val::Run { ty: Ty::Int(ty), literal, .. } => {
-                    if literal.is_some() { IntTy::I64 } else { *ty }
+                    if literal.is_some() {
+                        IntTy::I64
+                    } else {
+                        *ty
+                    }
                 }
                 Val::Run { ty: Ty::Bool, .. } => IntTy::I64,
-                other => return self.refuse_at(span, format!("range takes integers, not {}", other.describe()), "convert it with int(...)"),
+                other => {
+                    return self.refuse_at(
+                        span,
+                        format!("range takes integers, not {}", other.describe()),
+                        "convert it with int(...)",
+                    );
+                }
             };
             let ty = match (ty.bits, ty.signed) {
                 (64, false) => IntTy::U64,
@@ -793,11 +1011,20 @@ impl Walker<'_> {
                 _ => return Ok(None),
             }
         }
-        let float = if !types.is_empty() && types.iter().all(|ty| *ty == Ty::Float32) { Ty::Float32 } else { Ty::Float64 };
+        let float = if !types.is_empty() && types.iter().all(|ty| *ty == Ty::Float32) {
+            Ty::Float32
+        } else {
+            Ty::Float64
+        };
         let ir = ir_type(&float);
-        let floats = |exprs: &[Expr]| -> Vec<Expr> { exprs.iter().map(|expr| expr.clone().cast(ir.clone())).collect() };
+        let floats = |exprs: &[Expr]| -> Vec<Expr> {
+            exprs.iter().map(|expr| expr.clone().cast(ir.clone())).collect()
+        };
         let function = |function: MathFn, exprs: &[Expr]| {
-            Some(Val::run(float.clone(), Expr::new(ExprKind::Math(function, floats(exprs)), ir.clone())))
+            Some(Val::run(
+                float.clone(),
+                Expr::new(ExprKind::Math(function, floats(exprs)), ir.clone()),
+            ))
         };
         let unary = |op: Un, exprs: &[Expr]| Expr::unary(op, floats(exprs).remove(0));
         if let Some(found) = math_named(name)
@@ -824,33 +1051,52 @@ impl Walker<'_> {
             ("isinf", 1) => Some(Val::run(Ty::Bool, unary(Un::IsInf, &exprs))),
             ("isfinite", 1) => Some(Val::run(Ty::Bool, unary(Un::IsFinite, &exprs))),
             ("degrees" | "radians", 1) => {
-                let factor = if name == "degrees" { 180.0 / std::f64::consts::PI } else { std::f64::consts::PI / 180.0 };
+                let factor = if name == "degrees" {
+                    180.0 / std::f64::consts::PI
+                } else {
+                    std::f64::consts::PI / 180.0
+                };
                 let factor = Expr::float(factor).cast(ir.clone());
-                Some(Val::run(float.clone(), Expr::binary(Op::Mul, floats(&exprs).remove(0), factor)))
+                Some(Val::run(
+                    float.clone(),
+                    Expr::binary(Op::Mul, floats(&exprs).remove(0), factor),
+                ))
             }
             ("pow", 2) if types[0].is_float() && types[1].is_int() => {
                 let base = exprs[0].clone();
                 let ty = types[0].clone();
                 let power = exprs[1].clone().cast(ir::Type::I64);
                 let ir = ir_type(&ty);
-                Some(Val::run(ty, Expr::new(ExprKind::Binary(Op::PowInt, Box::new(base), Box::new(power)), ir)))
+                Some(Val::run(
+                    ty,
+                    Expr::new(ExprKind::Binary(Op::PowInt, Box::new(base), Box::new(power)), ir),
+                ))
             }
             ("pow", 2) => {
                 let mut floats = floats(&exprs);
                 let b = floats.remove(1);
-                Some(Val::run(float.clone(), Expr::binary(Op::Pow(ir::OnZero::Value), floats.remove(0), b)))
+                Some(Val::run(
+                    float.clone(),
+                    Expr::binary(Op::Pow(ir::OnZero::Value), floats.remove(0), b),
+                ))
             }
             ("fmod", 2) => {
                 let mut floats = floats(&exprs);
                 let b = floats.remove(1);
-                Some(Val::run(float.clone(), Expr::binary(Op::Fmod(ir::OnZero::Value), floats.remove(0), b)))
+                Some(Val::run(
+                    float.clone(),
+                    Expr::binary(Op::Fmod(ir::OnZero::Value), floats.remove(0), b),
+                ))
             }
             ("log", 2) => {
                 let mut floats = floats(&exprs);
                 let b = floats.remove(1);
                 let log = |x: Expr| Expr::new(ExprKind::Math(MathFn::Log, vec![x]), ir.clone());
                 let zero = ir::OnZero::Value;
-                Some(Val::run(float.clone(), Expr::binary(Op::TrueDiv(zero), log(floats.remove(0)), log(b))))
+                Some(Val::run(
+                    float.clone(),
+                    Expr::binary(Op::TrueDiv(zero), log(floats.remove(0)), log(b)),
+                ))
             }
             ("ldexp", 2) => {
                 let ty = if types[0] == Ty::Float32 { Ty::Float32 } else { Ty::Float64 };
@@ -860,20 +1106,30 @@ impl Walker<'_> {
             }
             ("frexp", 1) => Some(self.with_stmts(|walker| {
                 let x = walker.bind_expr(floats(&exprs).remove(0));
-                let fraction = Expr::new(ExprKind::Math(MathFn::FrexpFraction, vec![x.clone()]), ir.clone());
-                let exponent = Expr::new(ExprKind::Math(MathFn::FrexpExponent, vec![x]), ir.clone());
+                let fraction =
+                    Expr::new(ExprKind::Math(MathFn::FrexpFraction, vec![x.clone()]), ir.clone());
+                let exponent =
+                    Expr::new(ExprKind::Math(MathFn::FrexpExponent, vec![x]), ir.clone());
                 let exponent = exponent.cast(ir_type(&Ty::I32));
                 Ok(Val::Tuple(vec![Val::run(float.clone(), fraction), Val::run(Ty::I32, exponent)]))
             })?),
-            ("modf", 1) => Some(self.prelude("modf", vec![Val::run(float.clone(), floats(&exprs).remove(0))])?),
+            ("modf", 1) => {
+                Some(self.prelude("modf", vec![Val::run(float.clone(), floats(&exprs).remove(0))])?)
+            }
             ("gcd", 2) if types.iter().all(Ty::is_int) => {
-                let Some(rule) = rules::binary(BinaryOp::Add, &types[0], &types[1]) else { return Ok(None) };
+                let Some(rule) = rules::binary(BinaryOp::Add, &types[0], &types[1]) else {
+                    return Ok(None);
+                };
                 let ir = ir_type(&rule.result);
-                let args = exprs.into_iter().map(|expr| Val::run(rule.result.clone(), expr.cast(ir.clone()))).collect();
+                let args = exprs
+                    .into_iter()
+                    .map(|expr| Val::run(rule.result.clone(), expr.cast(ir.clone())))
+                    .collect();
                 Some(self.prelude("gcd", args)?)
             }
             ("isclose", 2) => {
-                let args = floats(&exprs).into_iter().map(|expr| Val::run(float.clone(), expr)).collect();
+                let args =
+                    floats(&exprs).into_iter().map(|expr| Val::run(float.clone(), expr)).collect();
                 Some(self.prelude("math_isclose", args)?)
             }
             _ => None,
@@ -904,10 +1160,11 @@ impl Walker<'_> {
                 }
                 _ => None,
             },
-            ("is_float", [val]) => {
-                dtype(val).map(|ty| Val::literal(&Literal::Bool(ty.is_float() || ty == Ty::Complex128)))
+            ("is_float", [val]) => dtype(val)
+                .map(|ty| Val::literal(&Literal::Bool(ty.is_float() || ty == Ty::Complex128))),
+            ("is_complex", [val]) => {
+                dtype(val).map(|ty| Val::literal(&Literal::Bool(ty == Ty::Complex128)))
             }
-            ("is_complex", [val]) => dtype(val).map(|ty| Val::literal(&Literal::Bool(ty == Ty::Complex128))),
             ("is_array", [val]) => Some(Val::literal(&Literal::Bool(is_array(val)))),
             ("item", [val]) => match val {
                 Val::Run { ty: Ty::Tuple(_), .. } | Val::Tuple(_) => {
@@ -925,7 +1182,9 @@ impl Walker<'_> {
                         let most = i64::MAX >> (64 - bits);
                         ir::Const::Int(if high { most } else { -most - 1 })
                     }
-                    Ty::Int(IntTy { bits, .. }) => ir::Const::Int(if high { (u64::MAX >> (64 - bits)) as i64 } else { 0 }),
+                    Ty::Int(IntTy { bits, .. }) => {
+                        ir::Const::Int(if high { (u64::MAX >> (64 - bits)) as i64 } else { 0 })
+                    }
                     Ty::Bool => ir::Const::Bool(high),
                     _ => ir::Const::Float(if high { f64::INFINITY } else { f64::NEG_INFINITY }),
                 };
@@ -933,7 +1192,11 @@ impl Walker<'_> {
             }),
             // The shape without one axis, or with another length there.
             ("shape_without", [array, axis]) => {
-                let (Val::Run { ty: Ty::Array(ty), expr, .. }, Some(axis)) = (array, axis.known_int()) else { return Ok(None) };
+                let (Val::Run { ty: Ty::Array(ty), expr, .. }, Some(axis)) =
+                    (array, axis.known_int())
+                else {
+                    return Ok(None);
+                };
                 let ndim = i64::from(ty.ndim);
                 let axis = if axis < 0 { axis + ndim } else { axis };
                 let lengths = (0..ndim)
@@ -947,7 +1210,11 @@ impl Walker<'_> {
             }
             // The axes moved so that this one comes first.
             ("axis_first", [array, axis]) => {
-                let (Val::Run { ty: Ty::Array(ty), expr, .. }, Some(axis)) = (array, axis.known_int()) else { return Ok(None) };
+                let (Val::Run { ty: Ty::Array(ty), expr, .. }, Some(axis)) =
+                    (array, axis.known_int())
+                else {
+                    return Ok(None);
+                };
                 let ndim = i64::from(ty.ndim);
                 let axis = if axis < 0 { axis + ndim } else { axis };
                 let mut axes = vec![axis as u32];
@@ -966,7 +1233,10 @@ impl Walker<'_> {
     }
 }
 
-fn overload_types(args: &[Val], keywords: &[(Name, Val)]) -> Option<(Vec<Ty>, Vec<(Arc<str>, Ty)>)> {
+fn overload_types(
+    args: &[Val],
+    keywords: &[(Name, Val)],
+) -> Option<(Vec<Ty>, Vec<(Arc<str>, Ty)>)> {
     let ty = |val: &Val| val.ty().map(|ty| ty.unliteral());
     Some((
         args.iter().map(ty).collect::<Option<_>>()?,

@@ -7,7 +7,9 @@ use super::walk::{Res, Scope, Stop, Walker, literal_bool, runs};
 use crate::kernel::array::Array;
 use crate::kernel::ir::{self, BinaryOp as Op, ConstantId, Expr, ExprKind, OnZero, StmtKind};
 use crate::kernel::rules::{self, Rule};
-use crate::kernel::syntax::{self, BinaryOp, CompareOp, ExprKind as S, LogicOp, Name, Span, UnaryOp};
+use crate::kernel::syntax::{
+    self, BinaryOp, CompareOp, ExprKind as S, LogicOp, Name, Span, UnaryOp,
+};
 use crate::kernel::types::{ArrayTy, Layout, Literal, Ty};
 use crate::kernel::value::Value;
 
@@ -29,9 +31,8 @@ impl Walker<'_> {
             S::None => Ok(Val::none()),
             S::Ellipsis => Ok(Val::Ellipsis),
             S::Bool(value) => Ok(Val::literal(&Literal::Bool(*value))),
-            S::Int(_) | S::Float(_) | S::Imaginary(_) => {
-                self.refuse("this number does not fit in 64 bits", "use a float, or a smaller number")
-            }
+            S::Int(_) | S::Float(_) | S::Imaginary(_) => self
+                .refuse("this number does not fit in 64 bits", "use a float, or a smaller number"),
             S::Str(text) => Ok(Val::literal(&Literal::Str(text.clone()))),
             S::Tuple(items) => {
                 let mut vals = Vec::new();
@@ -92,16 +93,32 @@ impl Walker<'_> {
                 Ok(val)
             }),
             S::Slice { .. } => self.subscript(expr),
-            S::Starred(_) => self.refuse("a star cannot stand here", "spread tuples in calls and tuple displays only"),
-            S::Bytes(_) => self.refuse("byte strings are not supported in kernels", "use an array of uint8"),
-            S::FString(_) => self.refuse("f-strings are not supported in kernels", "format in host code, or print the values"),
-            S::Set(_) => self.refuse("sets are not supported in kernels", "use a sorted array or a mask"),
-            S::Dict(_) => self.refuse("dicts are not supported in kernels", "use arrays, or a structref with fields"),
+            S::Starred(_) => self.refuse(
+                "a star cannot stand here",
+                "spread tuples in calls and tuple displays only",
+            ),
+            S::Bytes(_) => {
+                self.refuse("byte strings are not supported in kernels", "use an array of uint8")
+            }
+            S::FString(_) => self.refuse(
+                "f-strings are not supported in kernels",
+                "format in host code, or print the values",
+            ),
+            S::Set(_) => {
+                self.refuse("sets are not supported in kernels", "use a sorted array or a mask")
+            }
+            S::Dict(_) => self.refuse(
+                "dicts are not supported in kernels",
+                "use arrays, or a structref with fields",
+            ),
             S::Comprehension(_) => self.refuse(
                 "comprehensions are not supported in kernels",
                 "make an array with np.empty and fill it in a loop",
             ),
-            S::Yield(_) => self.refuse("generators are not supported in kernels", "fill an array that the caller passes"),
+            S::Yield(_) => self.refuse(
+                "generators are not supported in kernels",
+                "fill an array that the caller passes",
+            ),
         }
     }
 
@@ -111,7 +128,11 @@ impl Walker<'_> {
                 (Ok(value), _) => Val::int(value),
                 (_, Ok(value)) => Val::literal(&Literal::UInt(value)),
                 _ => {
-                    return self.refuse_at(span, "this integer does not fit in 64 bits", "use a float, or a smaller number");
+                    return self.refuse_at(
+                        span,
+                        "this integer does not fit in 64 bits",
+                        "use a float, or a smaller number",
+                    );
                 }
             },
             Folded::Float(value) => Val::literal(&Literal::Float(value)),
@@ -133,11 +154,17 @@ impl Walker<'_> {
             }
         }
         match self.frames[frame].scope.clone() {
-            Scope::Prelude => super::prelude::lookup(name)
-                .map_or_else(|| self.refuse_at(span, format!("the name `{name}` is not defined"), "define it"), Ok),
+            Scope::Prelude => super::prelude::lookup(name).map_or_else(
+                || self.refuse_at(span, format!("the name `{name}` is not defined"), "define it"),
+                Ok,
+            ),
             Scope::Kernel(def) => match self.world.free(&def, name)? {
                 Some(value) => self.host(&value, name, span),
-                None => self.refuse_at(span, format!("the name `{name}` is not defined"), "define or import it at module level"),
+                None => self.refuse_at(
+                    span,
+                    format!("the name `{name}` is not defined"),
+                    "define or import it at module level",
+                ),
             },
         }
     }
@@ -163,7 +190,9 @@ impl Walker<'_> {
             Slot::Conflict(a, b) => {
                 return self.refuse_at(
                     span,
-                    format!("`{name}` is {a} on one path and {b} on another, which no one type holds"),
+                    format!(
+                        "`{name}` is {a} on one path and {b} on another, which no one type holds"
+                    ),
                     "use another name on one of the paths",
                 );
             }
@@ -242,7 +271,11 @@ impl Walker<'_> {
         let (ty, expr) = self.materialise(val)?;
         let target = ir_type(to);
         if !ir::can_cast(&expr.ty, &target) {
-            return self.refuse_at(span, format!("{ty} cannot become {to}"), "convert it explicitly");
+            return self.refuse_at(
+                span,
+                format!("{ty} cannot become {to}"),
+                "convert it explicitly",
+            );
         }
         Ok(expr.cast(target))
     }
@@ -251,8 +284,14 @@ impl Walker<'_> {
     pub(super) fn index(&mut self, val: Val, span: Span) -> Res<Expr> {
         let val = self.unwrap(val);
         match &val {
-            Val::Run { ty: Ty::Int(_) | Ty::Bool, expr, .. } => Ok(expr.clone().cast(ir::Type::I64)),
-            other => self.refuse_at(span, format!("an integer is needed here, not {}", other.describe()), "convert it with int(...)"),
+            Val::Run { ty: Ty::Int(_) | Ty::Bool, expr, .. } => {
+                Ok(expr.clone().cast(ir::Type::I64))
+            }
+            other => self.refuse_at(
+                span,
+                format!("an integer is needed here, not {}", other.describe()),
+                "convert it with int(...)",
+            ),
         }
     }
 
@@ -291,9 +330,17 @@ impl Walker<'_> {
             }
             Val::Tuple(items) => Ok(!items.is_empty()),
             Val::Run { ty: Ty::Array(_), .. } => {
-                return self.refuse("an array is neither true nor false", "use np.any(...) or np.all(...)");
+                return self.refuse(
+                    "an array is neither true nor false",
+                    "use np.any(...) or np.all(...)",
+                );
             }
-            other => return self.refuse(format!("{} is neither true nor false", other.describe()), "compare it"),
+            other => {
+                return self.refuse(
+                    format!("{} is neither true nor false", other.describe()),
+                    "compare it",
+                );
+            }
         })
     }
 
@@ -322,7 +369,10 @@ impl Walker<'_> {
             let (a_ty, a) = walker.materialise(a)?;
             let (b_ty, b) = walker.materialise(b)?;
             let Some(ty) = rules::unify(&a_ty, &b_ty) else {
-                return walker.refuse(format!("{a_ty} and {b_ty} have no type in common"), "compare both, or use if");
+                return walker.refuse(
+                    format!("{a_ty} and {b_ty} have no type in common"),
+                    "compare both, or use if",
+                );
             };
             let ir = ir_type(&ty);
             let (a, b) = (a.cast(ir.clone()), b.cast(ir));
@@ -334,7 +384,12 @@ impl Walker<'_> {
         })
     }
 
-    fn if_else(&mut self, test: &syntax::Expr, body: &syntax::Expr, orelse: &syntax::Expr) -> Res<Val> {
+    fn if_else(
+        &mut self,
+        test: &syntax::Expr,
+        body: &syntax::Expr,
+        orelse: &syntax::Expr,
+    ) -> Res<Val> {
         let test = self.expr(test)?;
         let condition = match self.truth(test)? {
             Ok(true) => return self.expr(body),
@@ -348,14 +403,21 @@ impl Walker<'_> {
         }
         if !runs(&a) || !runs(&b) {
             return self.refuse(
-                format!("{} and {} cannot be chosen between when the kernel runs", a.describe(), b.describe()),
+                format!(
+                    "{} and {} cannot be chosen between when the kernel runs",
+                    a.describe(),
+                    b.describe()
+                ),
                 "call each in its own branch of an if",
             );
         }
         let (a_ty, a) = self.materialise(a)?;
         let (b_ty, b) = self.materialise(b)?;
         let Some(ty) = rules::unify(&a_ty, &b_ty) else {
-            return self.refuse(format!("{a_ty} and {b_ty} have no type in common"), "convert one of them");
+            return self.refuse(
+                format!("{a_ty} and {b_ty} have no type in common"),
+                "convert one of them",
+            );
         };
         let ir = ir_type(&ty);
         Ok(Val::run(ty, if_else(condition, a.cast(ir.clone()), b.cast(ir))))
@@ -400,8 +462,13 @@ impl Walker<'_> {
         let val = self.unwrap(val);
         if let Val::Run { ty: Ty::Array(_), .. } = &val
             && let Some(name) = rules::ufunc_of_unary(op)
+            && self.elementwise_operand(&val)
         {
-            return self.ufunc(name, vec![val], span);
+            return self.array_expression(name, vec![val], span, |types, mut elements| {
+                let rule = rules::unary(op, &types[0])?;
+                let value = scalar_unary(op, &types[0], elements.pop()?, &rule);
+                Some((rule.result, value))
+            });
         }
         if op == UnaryOp::Minus
             && let Some(Literal::Int(value)) = val.known()
@@ -412,15 +479,14 @@ impl Walker<'_> {
         if let Val::Run { ty, expr, .. } = &val
             && let Some(rule) = rules::unary(op, ty)
         {
-            let operand = expr.clone().cast(ir_type(&rule.operands[0]));
-            let expr = match op {
-                UnaryOp::Minus => Expr::unary(ir::UnaryOp::Neg, operand),
-                UnaryOp::Invert => Expr::unary(ir::UnaryOp::Invert, operand),
-                UnaryOp::Plus | UnaryOp::Not => operand,
-            };
-            return Ok(Val::run(rule.result, expr));
+            let value = scalar_unary(op, ty, expr.clone(), &rule);
+            return Ok(Val::run(rule.result, value));
         }
-        self.refuse_at(span, format!("there is no `{}` of {}", op.symbol(), val.describe()), "use numbers or arrays of them")
+        self.refuse_at(
+            span,
+            format!("there is no `{}` of {}", op.symbol(), val.describe()),
+            "use numbers or arrays of them",
+        )
     }
 
     pub(super) fn binary(&mut self, op: BinaryOp, a: Val, b: Val, span: Span) -> Res<Val> {
@@ -433,7 +499,13 @@ impl Walker<'_> {
                 && self.elementwise_operand(&a)
                 && self.elementwise_operand(&b)
             {
-                return self.ufunc(name, vec![a, b], span);
+                let exponent = b.known_int();
+                return self.array_expression(name, vec![a, b], span, |types, elements| {
+                    let rule = rules::binary(op, &types[0], &types[1])?;
+                    let [x, y] = <[Expr; 2]>::try_from(elements).ok()?;
+                    let value = scalar_binary(op, x, y, exponent, &rule, OnZero::Value);
+                    Some((rule.result, value))
+                });
             }
         }
         if let (Val::Run { ty: a_ty, expr: x, .. }, Val::Run { ty: b_ty, expr: y, .. }) = (&a, &b)
@@ -453,18 +525,24 @@ impl Walker<'_> {
                     return Ok(Val::Tuple(a));
                 }
                 (a, b) => {
-                    let (a, b) = (a.unwrap_or_else(|val| vec![val]), b.unwrap_or_else(|val| vec![val]));
+                    let (a, b) =
+                        (a.unwrap_or_else(|val| vec![val]), b.unwrap_or_else(|val| vec![val]));
                     let (a, b) = (a.first().map(Val::describe), b.first().map(Val::describe));
                     return self.refuse_at(
                         span,
-                        format!("there is no `+` of {} and {}", a.unwrap_or_default(), b.unwrap_or_default()),
+                        format!(
+                            "there is no `+` of {} and {}",
+                            a.unwrap_or_default(),
+                            b.unwrap_or_default()
+                        ),
                         "convert one of them",
                     );
                 }
             }
         }
         if op == BinaryOp::Mul
-            && let (Val::Tuple(_) | Val::Run { ty: Ty::Tuple(_), .. }, Some(times)) = (&a, b.known_int())
+            && let (Val::Tuple(_) | Val::Run { ty: Ty::Tuple(_), .. }, Some(times)) =
+                (&a, b.known_int())
             && let Ok(items) = self.items(a.clone())
             && times < 1000
         {
@@ -475,13 +553,23 @@ impl Walker<'_> {
     }
 
     /// An operator that an `@overload` of `operator.NAME` gives a meaning to.
-    fn operator_overload(&mut self, name: &'static str, symbol: &str, args: Vec<Val>, span: Span) -> Res<Val> {
+    fn operator_overload(
+        &mut self,
+        name: &'static str,
+        symbol: &str,
+        args: Vec<Val>,
+        span: Span,
+    ) -> Res<Val> {
         let function = Value::Builtin(crate::kernel::value::Builtin(name));
         if let Some(val) = self.try_overload(&function, &args, &[], span)? {
             return Ok(val);
         }
         let types: Vec<String> = args.iter().map(Val::describe).collect();
-        self.refuse_at(span, format!("there is no `{symbol}` of {}", types.join(" and ")), "convert one of them")
+        self.refuse_at(
+            span,
+            format!("there is no `{symbol}` of {}", types.join(" and ")),
+            "convert one of them",
+        )
     }
 
     pub(super) fn compare(&mut self, op: CompareOp, a: Val, b: Val, span: Span) -> Res<Val> {
@@ -507,11 +595,9 @@ impl Walker<'_> {
                 (Val::Run { ty: Ty::Bool, .. }, Val::Run { ty: Ty::Bool, .. }) => {
                     self.compare(if negated { C::Ne } else { C::Eq }, a, b, span)
                 }
-                (Val::Run { .. } | Val::Tuple(_), _) | (_, Val::Run { .. } | Val::Tuple(_)) => self.refuse_at(
-                    span,
-                    "`is` compares only with None in kernels",
-                    "write `==`",
-                ),
+                (Val::Run { .. } | Val::Tuple(_), _) | (_, Val::Run { .. } | Val::Tuple(_)) => {
+                    self.refuse_at(span, "`is` compares only with None in kernels", "write `==`")
+                }
                 _ => Ok(Val::literal(&Literal::Bool(a.same(&b) != negated))),
             };
         }
@@ -521,7 +607,12 @@ impl Walker<'_> {
             && self.elementwise_operand(&a)
             && self.elementwise_operand(&b)
         {
-            return self.ufunc(name, vec![a, b], span);
+            return self.array_expression(name, vec![a, b], span, |types, elements| {
+                let rule = rules::compare(op, &types[0], &types[1])?;
+                let [x, y] = <[Expr; 2]>::try_from(elements).ok()?;
+                let ir = ir_type(&rule.operands[0]);
+                Some((Ty::Bool, Expr::binary(compare_op(op), x.cast(ir.clone()), y.cast(ir))))
+            });
         }
         if let (Some(x), Some(y)) = (a.known(), b.known())
             && let Some(known) = compare_literals(op, x, y)
@@ -541,16 +632,7 @@ impl Walker<'_> {
         }
         let is_tuple = |val: &Val| matches!(val, Val::Tuple(_) | Val::Run { ty: Ty::Tuple(_), .. });
         if is_tuple(&a) && is_tuple(&b) {
-            let (a_ty, x) = self.materialise(a)?;
-            let (b_ty, y) = self.materialise(b)?;
-            if let Some(Ty::Tuple(items)) = rules::unify(&a_ty, &b_ty) {
-                let ir = ir_type(&Ty::Tuple(items));
-                return Ok(Val::run(Ty::Bool, Expr::binary(ir_op, x.cast(ir.clone()), y.cast(ir))));
-            }
-            if matches!(op, C::Eq | C::Ne) {
-                return Ok(Val::literal(&Literal::Bool(negated)));
-            }
-            return self.refuse_at(span, format!("{a_ty} and {b_ty} have no order"), "compare their items");
+            return self.compare_tuples(op, a, b, span);
         }
         let name = match op {
             C::Eq => "_operator.eq",
@@ -561,6 +643,48 @@ impl Walker<'_> {
             _ => "_operator.ge",
         };
         self.operator_overload(name, op.symbol(), vec![a, b], span)
+    }
+
+    /// Tuples are ordered by the first items that differ, else by their lengths.
+    fn compare_tuples(&mut self, op: CompareOp, a: Val, b: Val, span: Span) -> Res<Val> {
+        let (a, b) = (self.bind(a), self.bind(b));
+        let (a, b) = (self.items(a).unwrap_or_default(), self.items(b).unwrap_or_default());
+        let lengths = a.len().cmp(&b.len());
+        let common = a.len().min(b.len());
+        let by_length = match op {
+            CompareOp::Eq => lengths.is_eq(),
+            CompareOp::Ne => lengths.is_ne(),
+            CompareOp::Lt => lengths.is_lt(),
+            CompareOp::Le => lengths.is_le(),
+            CompareOp::Gt => lengths.is_gt(),
+            _ => lengths.is_ge(),
+        };
+        let by_length = Expr::bool(by_length);
+        if matches!(op, CompareOp::Eq | CompareOp::Ne) && lengths.is_ne() {
+            return Ok(Val::run(Ty::Bool, by_length));
+        }
+        let mut pairs = (Vec::new(), Vec::new());
+        for (x, y) in a.into_iter().zip(b).take(common) {
+            pairs.0.push(x);
+            pairs.1.push(y);
+        }
+        let (a_ty, x) = self.materialise(Val::Tuple(pairs.0))?;
+        let (b_ty, y) = self.materialise(Val::Tuple(pairs.1))?;
+        let Some(met @ Ty::Tuple(_)) = rules::unify(&a_ty, &b_ty) else {
+            return self.refuse_at(
+                span,
+                format!("{a_ty} and {b_ty} cannot be compared"),
+                "compare their items",
+            );
+        };
+        let ir = ir_type(&met);
+        let (x, y) = (x.cast(ir.clone()), y.cast(ir));
+        if lengths.is_eq() {
+            return Ok(Val::run(Ty::Bool, Expr::binary(compare_op(op), x, y)));
+        }
+        let (x, y) = (self.bind_expr(x), self.bind_expr(y));
+        let same = Expr::binary(Op::Eq, x.clone(), y.clone());
+        Ok(Val::run(Ty::Bool, if_else(same, by_length, Expr::binary(compare_op(op), x, y))))
     }
 
     fn contains(&mut self, container: Val, item: Val, span: Span) -> Res<Val> {
@@ -579,7 +703,8 @@ impl Walker<'_> {
                     Ok(items) => {
                         let mut found = Val::literal(&Literal::Bool(false));
                         for candidate in items {
-                            let equal = self.compare(CompareOp::Eq, candidate, item.clone(), span)?;
+                            let equal =
+                                self.compare(CompareOp::Eq, candidate, item.clone(), span)?;
                             let (_, a) = self.materialise(found)?;
                             let (_, b) = self.materialise(equal)?;
                             found = Val::run(Ty::Bool, if_else(a, Expr::bool(true), b));
@@ -602,7 +727,11 @@ impl Walker<'_> {
         match object {
             Val::Host(value) => match self.world.attribute(&value, name)? {
                 Some(found) => self.host(&found, name, span),
-                None => self.refuse_at(span, format!("there is no attribute `{name}`"), "look at what the module defines"),
+                None => self.refuse_at(
+                    span,
+                    format!("there is no attribute `{name}`"),
+                    "look at what the module defines",
+                ),
             },
             Val::Builtin(module) => {
                 // Only the prelude sees modules in this form.
@@ -622,7 +751,9 @@ impl Walker<'_> {
                         }
                     }
                     (Ty::Record(record), _) => {
-                        if let Some(field) = record.fields.iter().position(|field| field.name == *name) {
+                        if let Some(field) =
+                            record.fields.iter().position(|field| field.name == *name)
+                        {
                             return Ok(self.record_field(record, expr, field));
                         }
                     }
@@ -634,9 +765,15 @@ impl Walker<'_> {
                             return Ok(self.val_of(&field, expr));
                         }
                     }
-                    (Ty::Complex128, "real") => return whole(Ty::Float64, Expr::unary(ir::UnaryOp::Real, expr)),
-                    (Ty::Complex128, "imag") => return whole(Ty::Float64, Expr::unary(ir::UnaryOp::Imag, expr)),
-                    (Ty::Int(_) | Ty::Float32 | Ty::Float64 | Ty::Bool, "real") => return whole(ty, expr),
+                    (Ty::Complex128, "real") => {
+                        return whole(Ty::Float64, Expr::unary(ir::UnaryOp::Real, expr));
+                    }
+                    (Ty::Complex128, "imag") => {
+                        return whole(Ty::Float64, Expr::unary(ir::UnaryOp::Imag, expr));
+                    }
+                    (Ty::Int(_) | Ty::Float32 | Ty::Float64 | Ty::Bool, "real") => {
+                        return whole(ty, expr);
+                    }
                     (Ty::Int(_) | Ty::Float32 | Ty::Float64 | Ty::Bool, "imag") => {
                         let zero = Expr::int(0).cast(ir_type(&ty));
                         return whole(ty, zero);
@@ -646,23 +783,40 @@ impl Walker<'_> {
                 Ok(Val::Method(Box::new(Val::Run { ty, expr, literal }), name.clone()))
             }
             Val::DType(ty) if &**name == "type" => Ok(Val::Class(ty)),
-            Val::DType(ty) if &**name == "itemsize" => Ok(Val::int(ty.item_size().unwrap_or(0) as i64)),
+            Val::DType(ty) if &**name == "itemsize" => {
+                Ok(Val::int(ty.item_size().unwrap_or(0) as i64))
+            }
             other => Ok(Val::Method(Box::new(other), name.clone())),
         }
     }
 
-    pub(super) fn record_field(&mut self, record: &crate::kernel::types::RecordTy, expr: Expr, field: usize) -> Val {
+    pub(super) fn record_field(
+        &mut self,
+        record: &crate::kernel::types::RecordTy,
+        expr: Expr,
+        field: usize,
+    ) -> Val {
         let ty = record.fields[field].ty.clone();
         let expr = Expr::new(ExprKind::Field(Box::new(expr), field as u32), ir_type(&ty));
         Val::run(ty, expr)
     }
 
-    pub(super) fn set_attribute(&mut self, object: Val, name: &Name, val: Val, span: Span) -> Res<()> {
+    pub(super) fn set_attribute(
+        &mut self,
+        object: Val,
+        name: &Name,
+        val: Val,
+        span: Span,
+    ) -> Res<()> {
         let object = self.unwrap(object);
         match object {
             Val::Run { ty: Ty::Record(record), expr, .. } => {
                 let Some(field) = record.fields.iter().position(|field| field.name == *name) else {
-                    return self.refuse_at(span, format!("the record has no field `{name}`"), fields_hint(record.fields.iter().map(|field| &*field.name)));
+                    return self.refuse_at(
+                        span,
+                        format!("the record has no field `{name}`"),
+                        fields_hint(record.fields.iter().map(|field| &*field.name)),
+                    );
                 };
                 let value = self.coerce(val, &record.fields[field].ty, span)?;
                 self.emit(StmtKind::SetField { record: expr, field: field as u32, value });
@@ -670,13 +824,21 @@ impl Walker<'_> {
             }
             Val::Run { ty: Ty::StructRef(structref), expr, .. } => {
                 let Some((field, ty)) = structref.field(name) else {
-                    return self.refuse_at(span, format!("{} has no field `{name}`", structref.class), fields_hint(structref.fields.iter().map(|(field, _)| &**field)));
+                    return self.refuse_at(
+                        span,
+                        format!("{} has no field `{name}`", structref.class),
+                        fields_hint(structref.fields.iter().map(|(field, _)| &**field)),
+                    );
                 };
                 let value = self.coerce(val, ty, span)?;
                 self.emit(StmtKind::SetAttribute { object: expr, field: field as u32, value });
                 Ok(())
             }
-            other => self.refuse_at(span, format!("`{name}` of {} cannot be set", other.describe()), "set fields of records and structrefs only"),
+            other => self.refuse_at(
+                span,
+                format!("`{name}` of {} cannot be set", other.describe()),
+                "set fields of records and structrefs only",
+            ),
         }
     }
 }
@@ -702,6 +864,18 @@ pub(super) fn is_array(val: &Val) -> bool {
 pub(super) fn if_else(condition: Expr, a: Expr, b: Expr) -> Expr {
     let ty = a.ty.clone();
     Expr::new(ExprKind::IfElse(Box::new(condition), Box::new(a), Box::new(b)), ty)
+}
+
+/// `op x` of a number by a rule. Integers are changed in their own width and widened then; bools are widened first.
+fn scalar_unary(op: UnaryOp, ty: &Ty, x: Expr, rule: &Rule) -> Expr {
+    let target = ir_type(&rule.result);
+    let operand = if *ty == Ty::Bool { x.cast(target.clone()) } else { x };
+    let value = match op {
+        UnaryOp::Minus => Expr::unary(ir::UnaryOp::Neg, operand),
+        UnaryOp::Invert => Expr::unary(ir::UnaryOp::Invert, operand),
+        UnaryOp::Plus | UnaryOp::Not => operand,
+    };
+    value.cast(target)
 }
 
 fn binary_name(op: BinaryOp) -> &'static str {
@@ -752,7 +926,14 @@ fn compare_literals(op: CompareOp, a: &Literal, b: &Literal) -> Option<bool> {
 }
 
 /// `a op b` of scalars by a rule. `exponent` is `b` where it is a known integer.
-pub(super) fn scalar_binary(op: BinaryOp, a: Expr, b: Expr, exponent: Option<i64>, rule: &Rule, zero: OnZero) -> Expr {
+pub(super) fn scalar_binary(
+    op: BinaryOp,
+    a: Expr,
+    b: Expr,
+    exponent: Option<i64>,
+    rule: &Rule,
+    zero: OnZero,
+) -> Expr {
     use BinaryOp as B;
     let result = ir_type(&rule.result);
     if op == B::Pow
@@ -760,7 +941,10 @@ pub(super) fn scalar_binary(op: BinaryOp, a: Expr, b: Expr, exponent: Option<i64
         && let Some(exponent) = exponent
         && exponent.unsigned_abs() <= 0x10000
     {
-        return Expr::new(ExprKind::PowConst(zero, Box::new(a.cast(result.clone())), exponent), result);
+        return Expr::new(
+            ExprKind::PowConst(zero, Box::new(a.cast(result.clone())), exponent),
+            result,
+        );
     }
     let integers = rule.operands[0].is_int() || rule.operands[0] == Ty::Bool;
     let (a, b) = match op {
@@ -770,7 +954,10 @@ pub(super) fn scalar_binary(op: BinaryOp, a: Expr, b: Expr, exponent: Option<i64
             let ty = a.ty.clone();
             return Expr::new(ExprKind::Binary(Op::PowInt, Box::new(a), Box::new(b)), ty);
         }
-        _ => (a.cast(ir_type(&rule.operands[0])).cast(result.clone()), b.cast(ir_type(&rule.operands[1])).cast(result)),
+        _ => (
+            a.cast(ir_type(&rule.operands[0])).cast(result.clone()),
+            b.cast(ir_type(&rule.operands[1])).cast(result),
+        ),
     };
     let ir_op = match op {
         B::Add => Op::Add,

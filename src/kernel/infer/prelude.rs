@@ -65,7 +65,11 @@ pub(super) fn stays_in_bounds(name: &str) -> bool {
 /// What a name that the prelude does not bind stands for there.
 pub(super) fn lookup(name: &str) -> Option<Val> {
     if let Some(function) = function(name) {
-        return Some(Val::Local(Arc::new(super::val::Closure { function, frame: usize::MAX, defaults: Vec::new() })));
+        return Some(Val::Local(Arc::new(super::val::Closure {
+            function,
+            frame: usize::MAX,
+            defaults: Vec::new(),
+        })));
     }
     Some(match name {
         "np" => Val::Builtin("numpy".into()),

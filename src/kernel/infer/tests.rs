@@ -68,7 +68,9 @@ impl Plain {
 
     fn returns(&mut self, args: &[Ty]) -> Result<String, String> {
         let def = self.kernels.last().cloned().expect("a kernel");
-        specialise(&def, args, self).map(|made| made.returns.to_string()).map_err(|refused| refused.message)
+        specialise(&def, args, self)
+            .map(|made| made.returns.to_string())
+            .map_err(|refused| refused.message)
     }
 }
 
@@ -90,7 +92,9 @@ impl World for Plain {
             "uint64" => Some(Value::Type(Ty::U64)),
             "float32" => Some(Value::Type(Ty::Float32)),
             "LIMIT" => Some(Value::Int(10)),
-            _ => self.kernel(name).map(Value::Kernel).or_else(|| crate::kernel::host::builtin(name)),
+            _ => {
+                self.kernel(name).map(Value::Kernel).or_else(|| crate::kernel::host::builtin(name))
+            }
         })
     }
 
@@ -98,7 +102,12 @@ impl World for Plain {
         Ok(crate::kernel::host::static_attribute(of, name))
     }
 
-    fn overload(&mut self, _: &Value, _: &[Ty], _: &[(Arc<str>, Ty)]) -> Result<Option<Arc<KernelDef>>, Diagnostic> {
+    fn overload(
+        &mut self,
+        _: &Value,
+        _: &[Ty],
+        _: &[(Arc<str>, Ty)],
+    ) -> Result<Option<Arc<KernelDef>>, Diagnostic> {
         Ok(None)
     }
 
@@ -245,7 +254,8 @@ fn typed(text: &str, args: &str) -> String {
 fn a_variable_takes_the_type_that_unifies_its_paths() {
     let text = "def f(n):\n    x = 0\n    for i in range(n):\n        x = x + 0.5\n    return x\n";
     assert_eq!(typed(text, "int64"), "float64");
-    let text = "def f(n):\n    if n > 1:\n        x = 1\n    else:\n        x = 2.5\n    return x\n";
+    let text =
+        "def f(n):\n    if n > 1:\n        x = 1\n    else:\n        x = 2.5\n    return x\n";
     assert_eq!(typed(text, "int64"), "float64");
     // Redefined, not unified.
     let text = "def f(n):\n    x = 1.5\n    y = x\n    x = n\n    return x\n";
@@ -254,6 +264,42 @@ fn a_variable_takes_the_type_that_unifies_its_paths() {
     assert_eq!(typed(text, "int64"), "int64");
     let text = "def f(n):\n    for i in range(n):\n        if i > 0:\n            y = last\n        last = i * 0.5\n    return last\n";
     assert_eq!(typed(text, "int64"), "float64");
+}
+
+/// A path that leaves a loop early must not run the conversions of the path that runs out of rounds.
+///
+/// Mutant: let `break` go right behind the loop.
+#[test]
+fn conversions_after_the_last_round_are_not_reached_by_a_break() {
+    let text = "def f(n, x):\n    for i in range(n):\n        x = x + 0.5\n        if i >= 0:\n            break\n        x = 1\n    return x\n";
+    let mut plain = Plain::new(text);
+    let def = plain.kernel("f").expect("f");
+    let made = specialise(&def, &[Ty::I64, Ty::Float32], &mut plain).expect("it is typed");
+    let outer = made.function.body.iter().find_map(|stmt| match &stmt.kind {
+        ir::StmtKind::Block(label, body) => Some((*label, body)),
+        _ => None,
+    });
+    let (exit, body) = outer.expect("a block around the loop");
+    assert!(matches!(body[0].kind, ir::StmtKind::Assign(..) | ir::StmtKind::For(_)));
+    assert!(format!("{body:?}").contains(&format!("Leave({exit:?})")));
+}
+
+/// Numba compiles an array expression to one scalar function: `(a + a) * b` of int8 is computed in int64.
+///
+/// Mutant: give each operator the element type of its own array.
+#[test]
+fn array_expressions_are_narrowed_once() {
+    let mut plain = Plain::new("def f(a, b):\n    return (a + a) * b\n");
+    let def = plain.kernel("f").expect("f");
+    let args = [ty("int8[:]"), Ty::I8];
+    let made = specialise(&def, &args, &mut plain).expect("it is typed");
+    assert_eq!(made.returns, ty("int8[:]"));
+    let shown = format!("{:?}", made.function.body);
+    assert_eq!(shown.matches("Map(").count(), 1, "{shown}");
+    assert!(
+        !shown.contains("Binary(Add, Expr { kind: Local(LocalId(2)), ty: Scalar(I8) }"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -294,7 +340,8 @@ fn callees_are_listed_once_in_the_order_of_their_first_use() {
             format!("{}({}) -> {}", callee.def.name(), args.join(", "), callee.returns)
         })
         .collect();
-    let expected = ["h(int64, omitted(default=2)) -> int64", "g(int64) -> int64", "g(float64) -> float64"];
+    let expected =
+        ["h(int64, omitted(default=2)) -> int64", "g(int64) -> int64", "g(float64) -> float64"];
     assert_eq!(shown, expected);
     assert_eq!(made.function.callees.len(), 3);
 }
@@ -405,7 +452,8 @@ fn what_kernels_cannot_do_is_refused_with_a_word_on_it() {
         ("a[0] = 1j", "cannot become"),
         ("return np.random.rand()", ""),
     ] {
-        let source = Arc::new(Source::new("test.py", None, format!("def f(a):\n    {statement}\n")));
+        let source =
+            Arc::new(Source::new("test.py", None, format!("def f(a):\n    {statement}\n")));
         let Ok(_) = parse_module(&source) else { continue };
         let made = typed(&format!("def f(a):\n    {statement}\n"), "float64[:]");
         assert!(made.starts_with("refused") && made.contains(word), "{statement}: {made}");
@@ -414,7 +462,8 @@ fn what_kernels_cannot_do_is_refused_with_a_word_on_it() {
 
 #[test]
 fn captured_arrays_are_read_only() {
-    let readonly = Ty::Array(Arc::new(ArrayTy { dtype: Ty::I64, ndim: 1, layout: Layout::C, readonly: true }));
+    let readonly =
+        Ty::Array(Arc::new(ArrayTy { dtype: Ty::I64, ndim: 1, layout: Layout::C, readonly: true }));
     let mut plain = Plain::new("def f(a):\n    a[0] = 1\n");
     assert!(plain.returns(std::slice::from_ref(&readonly)).is_err());
     let mut plain = Plain::new("def f(a):\n    return a[0]\n");

@@ -36,7 +36,7 @@ pub(super) enum Val {
     Kernel(Arc<KernelDef>),
     /// A function that cachelift provides, by its qualified name.
     Builtin(Arc<str>),
-    /// A function of a ufunc: `reduce` and its like are methods.
+    /// A function or lambda of the kernel.
     Local(Arc<Closure>),
     /// A method with the object it belongs to.
     Method(Box<Val>, Name),
@@ -50,6 +50,8 @@ pub(super) enum Val {
     Enumerate(Box<Val>, Expr),
     /// `zip(...)`.
     Zip(Vec<Val>),
+    /// `np.ndindex(...)` by its lengths; with the array whose elements come along, `np.ndenumerate(...)`.
+    Indices(Vec<Expr>, Option<Box<Val>>),
     /// `start:stop:step`, each of type int64 where given.
     Slice(Box<[Option<Expr>; 3]>),
     /// `...`.
@@ -89,11 +91,14 @@ impl Val {
             Literal::None => Expr::none(),
             Literal::Bool(value) => Expr::bool(*value),
             Literal::Int(value) => Expr::int(*value),
-            Literal::UInt(value) => {
-                Expr::new(ir::ExprKind::Const(ir::Const::Int(*value as i64)), ir::Type::Scalar(ir::Scalar::U64))
-            }
+            Literal::UInt(value) => Expr::new(
+                ir::ExprKind::Const(ir::Const::Int(*value as i64)),
+                ir::Type::Scalar(ir::Scalar::U64),
+            ),
             Literal::Float(value) => Expr::float(*value),
-            Literal::Complex(re, im) => Expr::new(ir::ExprKind::Const(ir::Const::Complex(*re, *im)), ir::Type::C128),
+            Literal::Complex(re, im) => {
+                Expr::new(ir::ExprKind::Const(ir::Const::Complex(*re, *im)), ir::Type::C128)
+            }
             Literal::Str(text) => Expr::str(text),
             Literal::Tuple(items) => return Self::tuple(items.iter().map(Self::literal).collect()),
         };
@@ -160,7 +165,9 @@ impl Val {
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Host(Value::Module(module)) => format!("module {}", module.name),
-            Self::Host(Value::Function(function)) => format!("the host function {}", function.syntax.name),
+            Self::Host(Value::Function(function)) => {
+                format!("the host function {}", function.syntax.name)
+            }
             Self::Host(Value::Class(class)) => format!("the class {}", class.name),
             Self::Host(_) => "a value that only the host knows".into(),
             Self::Builtin(name) => format!("the function {name}"),
@@ -169,6 +176,7 @@ impl Val {
             Self::Range(_, int) => Ty::Range(*int).to_string(),
             Self::Enumerate(..) => "enumerate".into(),
             Self::Zip(_) => "zip".into(),
+            Self::Indices(..) => "indices".into(),
             Self::List(_) => "list".into(),
             Self::Slice(parts) => Ty::Slice { step: parts[2].is_some() }.to_string(),
             Self::Ellipsis => "ellipsis".into(),
@@ -181,13 +189,19 @@ impl Val {
         match (self, other) {
             (Self::Kernel(a), Self::Kernel(b)) => Arc::ptr_eq(a, b),
             (Self::Builtin(a), Self::Builtin(b)) => a == b,
-            (Self::Local(a), Self::Local(b)) => Arc::ptr_eq(&a.function, &b.function) && a.frame == b.frame,
+            (Self::Local(a), Self::Local(b)) => {
+                Arc::ptr_eq(&a.function, &b.function) && a.frame == b.frame
+            }
             (Self::Class(a), Self::Class(b)) | (Self::DType(a), Self::DType(b)) => a == b,
             (Self::Range(a, x), Self::Range(b, y)) => a == b && x == y,
             (Self::Slice(a), Self::Slice(b)) => a == b,
             (Self::Ellipsis, Self::Ellipsis) => true,
-            (Self::Run { ty: a, expr: x, .. }, Self::Run { ty: b, expr: y, .. }) => a == b && x == y,
-            (Self::Tuple(a), Self::Tuple(b)) | (Self::List(a), Self::List(b)) | (Self::Zip(a), Self::Zip(b)) => {
+            (Self::Run { ty: a, expr: x, .. }, Self::Run { ty: b, expr: y, .. }) => {
+                a == b && x == y
+            }
+            (Self::Tuple(a), Self::Tuple(b))
+            | (Self::List(a), Self::List(b))
+            | (Self::Zip(a), Self::Zip(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
             }
             (Self::Method(a, x), Self::Method(b, y)) => x == y && a.same(b),
@@ -268,11 +282,18 @@ pub fn ir_type(ty: &Ty) -> ir::Type {
             ir_scalar(ty).map_or(ir::Type::None, ir::Type::Scalar)
         }
         Ty::Optional(inner) => ir::Type::Optional(Box::new(ir_type(inner))),
-        Ty::Tuple(items) | Ty::StarArgs(items) => ir::Type::Tuple(items.iter().map(ir_type).collect()),
+        Ty::Tuple(items) | Ty::StarArgs(items) => {
+            ir::Type::Tuple(items.iter().map(ir_type).collect())
+        }
         Ty::Array(array) => ir::Type::Array(ir::ArrayType {
             element: ir_element(&array.dtype),
             ndim: u32::from(array.ndim),
-            layout: ir_layout(array.layout),
+            // What has one axis and is dense is dense in both ways.
+            layout: if array.ndim < 2 && array.layout == Layout::F {
+                ir::Layout::C
+            } else {
+                ir_layout(array.layout)
+            },
         }),
         Ty::Record(_) => match ir_element(ty) {
             ir::Element::Record(record) => ir::Type::Record(record),
@@ -280,7 +301,11 @@ pub fn ir_type(ty: &Ty) -> ir::Type {
         },
         Ty::StructRef(structref) => ir::Type::Struct(Box::new(ir::StructType {
             name: structref.class.to_string(),
-            fields: structref.fields.iter().map(|(name, ty)| (name.to_string(), ir_type(ty))).collect(),
+            fields: structref
+                .fields
+                .iter()
+                .map(|(name, ty)| (name.to_string(), ir_type(ty)))
+                .collect(),
         })),
         Ty::Str => ir::Type::Str,
         Ty::Literal(literal) => ir_type(&literal.ty()),
@@ -343,7 +368,10 @@ fn ir_layout(layout: Layout) -> ir::Layout {
 }
 
 /// What a host value is inside of a kernel, with arrays as constants; `None` where kernels cannot refer to it.
-pub(super) fn of_host(value: &Value, mut constant: impl FnMut(&crate::kernel::array::Array) -> (Ty, ConstantId)) -> Option<Val> {
+pub(super) fn of_host(
+    value: &Value,
+    mut constant: impl FnMut(&crate::kernel::array::Array) -> (Ty, ConstantId),
+) -> Option<Val> {
     of_host_inner(value, &mut constant)
 }
 
@@ -368,9 +396,9 @@ fn of_host_inner(
         Value::Float(value) => Val::literal(&Literal::Float(*value)),
         Value::Complex(re, im) => Val::literal(&Literal::Complex(*re, *im)),
         Value::Str(text) => Val::literal(&Literal::Str(text.clone())),
-        Value::Tuple(items) => {
-            Val::tuple(items.iter().map(|item| of_host_inner(item, constant)).collect::<Option<_>>()?)
-        }
+        Value::Tuple(items) => Val::tuple(
+            items.iter().map(|item| of_host_inner(item, constant)).collect::<Option<_>>()?,
+        ),
         Value::Scalar(scalar) => match *scalar {
             S::Bool(value) => Val::literal(&Literal::Bool(value)),
             S::I8(value) => int(value.into(), Ty::I8),
@@ -383,7 +411,10 @@ fn of_host_inner(
             S::U64(value) => int(value as i64, Ty::U64),
             S::F32(value) => Val::run(
                 Ty::Float32,
-                Expr::new(ir::ExprKind::Const(ir::Const::Float(value.into())), ir_type(&Ty::Float32)),
+                Expr::new(
+                    ir::ExprKind::Const(ir::Const::Float(value.into())),
+                    ir_type(&Ty::Float32),
+                ),
             ),
             S::F64(value) => Val::literal(&Literal::Float(value)),
             S::C128(re, im) => Val::literal(&Literal::Complex(re, im)),
@@ -473,7 +504,9 @@ pub(super) fn dtype_of(val: &Val) -> Option<Ty> {
             "builtins.complex" => Some(Ty::Complex128),
             _ => None,
         },
-        Val::Run { literal: Some(Literal::Str(text)), .. } => DType::named(text).map(|dtype| dtype.ty()),
+        Val::Run { literal: Some(Literal::Str(text)), .. } => {
+            DType::named(text).map(|dtype| dtype.ty())
+        }
         _ => None,
     }
 }

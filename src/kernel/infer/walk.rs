@@ -109,6 +109,9 @@ pub(super) struct Walker<'w> {
     patches: Vec<Vec<Stmt>>,
     loops: Vec<Loop>,
     returned: Vec<Ty>,
+    /// The nodes of array expressions by the first parameter of their trees: type and value before they are narrowed to
+    /// the element type of the result.
+    pub nodes: HashMap<LocalId, (Ty, Expr)>,
     /// How often a statement waited for a type that is not known yet.
     unknowns: usize,
     /// How many inlined functions are open.
@@ -166,6 +169,7 @@ impl<'w> Walker<'w> {
             patches: Vec::new(),
             loops: Vec::new(),
             returned: Vec::new(),
+            nodes: HashMap::new(),
             unknowns: 0,
             open: 0,
             depth: 0,
@@ -173,7 +177,11 @@ impl<'w> Walker<'w> {
         };
         let function = def.function.clone();
         if function.is_generator {
-            return walker.refuse_at(function.name_span, "generators are not supported in kernels", "fill an array that the caller passes");
+            return walker.refuse_at(
+                function.name_span,
+                "generators are not supported in kernels",
+                "fill an array that the caller passes",
+            );
         }
         for (param, ty) in function.params.iter().zip(args) {
             let local = walker.ir.local(&param.name, ir_type(ty));
@@ -181,7 +189,9 @@ impl<'w> Walker<'w> {
             let val = walker.val_of(ty, walker.ir.get(local));
             let variable = walker.variable(0, &param.name);
             match val {
-                Val::Run { ty, literal, .. } if ir_type(&ty) == walker.ir.locals[local.0 as usize].ty => {
+                Val::Run { ty, literal, .. }
+                    if ir_type(&ty) == walker.ir.locals[local.0 as usize].ty =>
+                {
                     walker.locals.insert((variable, ty.clone()), local);
                     walker.set(variable, Slot::Run(ty, local, literal));
                 }
@@ -191,6 +201,7 @@ impl<'w> Walker<'w> {
         walker.body(&function.body)?;
         if walker.state.is_some() {
             walker.returned.push(Ty::None);
+            walker.emit(StmtKind::Return(None));
         }
         if walker.returned.is_empty() && walker.unknowns == 0 {
             // It raises on every path.
@@ -230,8 +241,12 @@ impl<'w> Walker<'w> {
         walker.settle(&mut body, Some(&result));
         walker.ir.body = body;
         let recursive = walker.recursive;
-        let specialised =
-            Specialised { function: walker.ir, callees: walker.callees, args: args.to_vec(), returns: returns.clone() };
+        let specialised = Specialised {
+            function: walker.ir,
+            callees: walker.callees,
+            args: args.to_vec(),
+            returns: returns.clone(),
+        };
         Ok((Some(specialised), Some(returns), recursive))
     }
 
@@ -245,11 +260,17 @@ impl<'w> Walker<'w> {
         &self.frames[self.frame].options
     }
 
-    pub(super) fn refuse_at<T>(&self, span: Span, message: impl Into<String>, hint: impl Into<String>) -> Res<T> {
+    pub(super) fn refuse_at<T>(
+        &self,
+        span: Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Res<T> {
         let mut diagnostic = Diagnostic::new(&self.source(), span, message).hint(hint);
         if self.frame != 0 {
             let kernel = &self.frames[0].function;
-            diagnostic = diagnostic.note(&kernel.source, kernel.name_span, "inlined into this kernel");
+            diagnostic =
+                diagnostic.note(&kernel.source, kernel.name_span, "inlined into this kernel");
         }
         Err(diagnostic.into())
     }
@@ -287,10 +308,18 @@ impl<'w> Walker<'w> {
 
     fn keep(&mut self, val: Val, copy: bool) -> Val {
         match val {
-            Val::Run { ty, expr, literal } => Val::Run { ty, expr: self.keep_expr(expr, copy), literal },
-            Val::Tuple(items) => Val::Tuple(items.into_iter().map(|item| self.keep(item, copy)).collect()),
-            Val::List(items) => Val::List(items.into_iter().map(|item| self.keep(item, copy)).collect()),
-            Val::Range(parts, int) => Val::Range(Box::new(parts.map(|part| self.keep_expr(part, copy))), int),
+            Val::Run { ty, expr, literal } => {
+                Val::Run { ty, expr: self.keep_expr(expr, copy), literal }
+            }
+            Val::Tuple(items) => {
+                Val::Tuple(items.into_iter().map(|item| self.keep(item, copy)).collect())
+            }
+            Val::List(items) => {
+                Val::List(items.into_iter().map(|item| self.keep(item, copy)).collect())
+            }
+            Val::Range(parts, int) => {
+                Val::Range(Box::new(parts.map(|part| self.keep_expr(part, copy))), int)
+            }
             Val::Slice(parts) => {
                 Val::Slice(Box::new(parts.map(|part| part.map(|part| self.keep_expr(part, copy)))))
             }
@@ -299,7 +328,14 @@ impl<'w> Walker<'w> {
                 let items = self.keep(*items, copy);
                 Val::Enumerate(Box::new(items), self.keep_expr(start, copy))
             }
-            Val::Zip(items) => Val::Zip(items.into_iter().map(|item| self.keep(item, copy)).collect()),
+            Val::Zip(items) => {
+                Val::Zip(items.into_iter().map(|item| self.keep(item, copy)).collect())
+            }
+            Val::Indices(lengths, array) => {
+                let lengths =
+                    lengths.into_iter().map(|length| self.keep_expr(length, copy)).collect();
+                Val::Indices(lengths, array.map(|array| Box::new(self.keep(*array, copy))))
+            }
             other => other,
         }
     }
@@ -383,7 +419,12 @@ impl<'w> Walker<'w> {
                 }
                 self.set(variable, Slot::Run(ty, local, literal));
             }
-            Val::List(_) => return self.refuse("lists are not supported in kernels", "make an array with np.array([...])"),
+            Val::List(_) => {
+                return self.refuse(
+                    "lists are not supported in kernels",
+                    "make an array with np.array([...])",
+                );
+            }
             other => {
                 let known = self.hold(other);
                 self.set(variable, Slot::Known(known));
@@ -502,12 +543,14 @@ impl<'w> Walker<'w> {
         }
         Ok(match val {
             Val::Run { ty, expr, literal } => {
-                let expr = Expr::new(ExprKind::Block(stmts, Box::new(expr.clone())), expr.ty.clone());
+                let expr =
+                    Expr::new(ExprKind::Block(stmts, Box::new(expr.clone())), expr.ty.clone());
                 Val::Run { ty, expr, literal }
             }
             Val::Tuple(items) if items.iter().all(runs) => {
                 let (ty, expr) = self.materialise(Val::Tuple(items))?;
-                let expr = Expr::new(ExprKind::Block(stmts, Box::new(expr.clone())), expr.ty.clone());
+                let expr =
+                    Expr::new(ExprKind::Block(stmts, Box::new(expr.clone())), expr.ty.clone());
                 Val::run(ty, expr)
             }
             other => {
@@ -542,6 +585,15 @@ impl<'w> Walker<'w> {
         Ok(())
     }
 
+    /// Evaluates a value that is of no use but for what its evaluation does.
+    pub(super) fn effect(&mut self, val: Val) {
+        match val {
+            Val::Run { expr, .. } if !is_simple(&expr) => self.emit(StmtKind::Eval(expr)),
+            Val::Tuple(items) => items.into_iter().for_each(|item| self.effect(item)),
+            _ => {}
+        }
+    }
+
     fn stmt(&mut self, stmt: &syntax::Stmt) -> Res<()> {
         use syntax::StmtKind as K;
         match &stmt.kind {
@@ -549,11 +601,8 @@ impl<'w> Walker<'w> {
                 if matches!(expr.kind, S::Str(_) | S::Ellipsis) {
                     return Ok(());
                 }
-                if let Val::Run { expr, .. } = self.expr(expr)?
-                    && !is_simple(&expr)
-                {
-                    self.emit(StmtKind::Eval(expr));
-                }
+                let val = self.expr(expr)?;
+                self.effect(val);
                 Ok(())
             }
             K::Assign { targets, value } => {
@@ -580,11 +629,18 @@ impl<'w> Walker<'w> {
             K::Return(value) => self.return_stmt(value.as_ref()),
             K::Raise { exception, cause } => {
                 if let Some(cause) = cause {
-                    return self.refuse_at(cause.span, "`raise ... from ...` is not supported in kernels", "raise without `from`");
+                    return self.refuse_at(
+                        cause.span,
+                        "`raise ... from ...` is not supported in kernels",
+                        "raise without `from`",
+                    );
                 }
                 match exception {
                     Some(exception) => self.raise(exception),
-                    None => self.refuse("there is no exception to raise again in a kernel", "name the exception to raise"),
+                    None => self.refuse(
+                        "there is no exception to raise again in a kernel",
+                        "name the exception to raise",
+                    ),
                 }
             }
             K::Assert { test, message } => self.assert_stmt(test, message.as_ref()),
@@ -600,7 +656,10 @@ impl<'w> Walker<'w> {
                     return self.refuse("`break` outside of a loop", "put it into the loop");
                 }
                 if self.loops.last().is_some_and(|inner| inner.parallel) {
-                    return self.refuse("`break` cannot leave a prange loop", "use range, or let the rounds run to the end");
+                    return self.refuse(
+                        "`break` cannot leave a prange loop",
+                        "use range, or let the rounds run to the end",
+                    );
                 }
                 let mark = self.mark();
                 let inner = self.loops.len() - 1;
@@ -626,7 +685,11 @@ impl<'w> Walker<'w> {
             K::Delete(targets) => {
                 for target in targets {
                     let S::Name(name) = &target.kind else {
-                        return self.refuse_at(target.span, "only names can be deleted in kernels", "leave it out");
+                        return self.refuse_at(
+                            target.span,
+                            "only names can be deleted in kernels",
+                            "leave it out",
+                        );
                     };
                     let variable = self.variable(self.frame, name);
                     self.set(variable, Slot::Unset);
@@ -637,13 +700,16 @@ impl<'w> Walker<'w> {
                 "`try` is not supported in kernels",
                 "let the error leave the kernel and catch it in the caller",
             ),
-            K::Class(_) => self.refuse("classes cannot be made in kernels", "define it at module level"),
+            K::Class(_) => {
+                self.refuse("classes cannot be made in kernels", "define it at module level")
+            }
             K::Import(_) | K::ImportFrom { .. } => {
                 self.refuse("imports are not supported in kernels", "import at module level")
             }
-            K::Global(_) | K::Nonlocal(_) => {
-                self.refuse("kernels cannot assign to names outside of them", "return the value, or write it into an array")
-            }
+            K::Global(_) | K::Nonlocal(_) => self.refuse(
+                "kernels cannot assign to names outside of them",
+                "return the value, or write it into an array",
+            ),
         }
     }
 
@@ -676,7 +742,11 @@ impl<'w> Walker<'w> {
                 let object = self.expr(value)?;
                 self.set_attribute(object, name, val, target.span)
             }
-            _ => self.refuse_at(target.span, "kernels cannot assign to this", "assign to a name, an item or a field"),
+            _ => self.refuse_at(
+                target.span,
+                "kernels cannot assign to this",
+                "assign to a name, an item or a field",
+            ),
         }
     }
 
@@ -734,7 +804,10 @@ impl<'w> Walker<'w> {
                     .iter()
                     .enumerate()
                     .map(|(index, ty)| {
-                        let item = Expr::new(ExprKind::Item(Box::new(expr.clone()), index as u32), ir_type(ty));
+                        let item = Expr::new(
+                            ExprKind::Item(Box::new(expr.clone()), index as u32),
+                            ir_type(ty),
+                        );
                         self.val_of(ty, item)
                     })
                     .collect())
@@ -746,7 +819,9 @@ impl<'w> Walker<'w> {
     /// What a value of type `ty` is, whose running part is `expr`.
     pub(super) fn val_of(&mut self, ty: &Ty, expr: Expr) -> Val {
         match ty {
-            Ty::Literal(literal) => Val::Run { ty: literal.ty(), expr, literal: Some(literal.clone()) },
+            Ty::Literal(literal) => {
+                Val::Run { ty: literal.ty(), expr, literal: Some(literal.clone()) }
+            }
             Ty::Omitted(literal) => Val::literal(literal),
             Ty::None => Val::none(),
             Ty::Function(function) => Val::Kernel(function.0.clone()),
@@ -757,7 +832,10 @@ impl<'w> Walker<'w> {
                     .iter()
                     .enumerate()
                     .map(|(index, ty)| {
-                        let item = Expr::new(ExprKind::Item(Box::new(expr.clone()), index as u32), ir_type(ty));
+                        let item = Expr::new(
+                            ExprKind::Item(Box::new(expr.clone()), index as u32),
+                            ir_type(ty),
+                        );
                         self.val_of(ty, item)
                     })
                     .collect(),
@@ -804,11 +882,20 @@ impl<'w> Walker<'w> {
                 let val = self.binary(op, current, val, target.span.to(value.span))?;
                 self.set_attribute(object, name, val, target.span)
             }
-            _ => self.refuse_at(target.span, "kernels cannot assign to this", "assign to a name, an item or a field"),
+            _ => self.refuse_at(
+                target.span,
+                "kernels cannot assign to this",
+                "assign to a name, an item or a field",
+            ),
         }
     }
 
-    fn if_stmt(&mut self, test: &syntax::Expr, body: &[syntax::Stmt], orelse: &[syntax::Stmt]) -> Res<()> {
+    fn if_stmt(
+        &mut self,
+        test: &syntax::Expr,
+        body: &[syntax::Stmt],
+        orelse: &[syntax::Stmt],
+    ) -> Res<()> {
         let test = self.expr(test)?;
         let condition = match self.truth(test)? {
             Ok(known) => return self.body(if known { body } else { orelse }),
@@ -857,7 +944,8 @@ impl<'w> Walker<'w> {
             let callees = self.callees.len();
             let constants = self.ir.constants.len();
             let returned = self.returned.len();
-            let returns = self.frames[self.frame].returns.as_ref().map(|returns| returns.seen.len());
+            let returns =
+                self.frames[self.frame].returns.as_ref().map(|returns| returns.seen.len());
             let out = self.out.len();
             self.state = Some(head.clone());
             let walked = round(self);
@@ -906,18 +994,33 @@ impl<'w> Walker<'w> {
 
     /// Refuses the use of a variable that no path has set.
     pub(super) fn unset<T>(&self, name: &str, span: Span) -> Res<T> {
-        self.refuse_at(span, format!("`{name}` is used before it has a value"), "give it a value on every path")
+        self.refuse_at(
+            span,
+            format!("`{name}` is used before it has a value"),
+            "give it a value on every path",
+        )
     }
 
-    fn while_stmt(&mut self, test: &syntax::Expr, body: &[syntax::Stmt], orelse: &[syntax::Stmt]) -> Res<()> {
+    fn while_stmt(
+        &mut self,
+        test: &syntax::Expr,
+        body: &[syntax::Stmt],
+        orelse: &[syntax::Stmt],
+    ) -> Res<()> {
         let label = self.label();
         let exit = if orelse.is_empty() { label } else { self.label() };
         let span = self.span;
         let assigned = assigned(body);
-        let (_, (stmts, exits)) = self.fixed(&assigned, |walker| {
+        let (head, (stmts, mut exits)) = self.fixed(&assigned, |walker| {
             let mut back = Vec::new();
             let mut done = Vec::new();
-            walker.loops.push(Loop { exit, next: label, breaks: Vec::new(), nexts: Vec::new(), parallel: false });
+            walker.loops.push(Loop {
+                exit,
+                next: label,
+                breaks: Vec::new(),
+                nexts: Vec::new(),
+                parallel: false,
+            });
             let result = walker.apart(|walker| {
                 let condition = walker.expr(test).and_then(|test| walker.truth(test))?;
                 match condition {
@@ -945,11 +1048,15 @@ impl<'w> Walker<'w> {
                 Err(Stop::Unknown) => return Err(Stop::Unknown),
                 other => other?,
             };
-            let (breaks, nexts) = inner.map(|inner| (inner.breaks, inner.nexts)).unwrap_or_default();
+            let (breaks, nexts) =
+                inner.map(|inner| (inner.breaks, inner.nexts)).unwrap_or_default();
             back.extend(nexts);
             Ok((back, (stmts, (done, breaks))))
         })?;
         self.span = span;
+        for (_, state) in exits.0.iter_mut().chain(&mut exits.1) {
+            set_by_earlier_rounds(state, &head);
+        }
         self.finish_loop(StmtKind::Loop(label, stmts), exit, label, exits, orelse)
     }
 
@@ -1007,7 +1114,8 @@ impl<'w> Walker<'w> {
             );
         };
         let label = self.label();
-        let exit = if orelse.is_empty() { label } else { self.label() };
+        // What follows the last round must not run after a break.
+        let exit = if orelse.is_empty() && !breaks_out(body) { label } else { self.label() };
         let reductions = if parallel { self.reductions(target, body)? } else { Vec::new() };
         let (counter, start, stop, step) = match &iter {
             Val::Range(parts, int) => {
@@ -1019,9 +1127,15 @@ impl<'w> Walker<'w> {
         };
         let mut assigned = assigned(body);
         targets_of(target, &mut assigned);
-        let (done, (stmts, breaks)) = self.fixed(&assigned, |walker| {
+        let (done, (stmts, mut breaks)) = self.fixed(&assigned, |walker| {
             let mut back = Vec::new();
-            walker.loops.push(Loop { exit, next: label, breaks: Vec::new(), nexts: Vec::new(), parallel });
+            walker.loops.push(Loop {
+                exit,
+                next: label,
+                breaks: Vec::new(),
+                nexts: Vec::new(),
+                parallel,
+            });
             let result = walker.apart(|walker| {
                 let index = walker.ir.get(counter);
                 let item = match &iter {
@@ -1035,19 +1149,26 @@ impl<'w> Walker<'w> {
             });
             let inner = walker.loops.pop();
             let (stmts, ()) = result?;
-            let (breaks, nexts) = inner.map(|inner| (inner.breaks, inner.nexts)).unwrap_or_default();
+            let (breaks, nexts) =
+                inner.map(|inner| (inner.breaks, inner.nexts)).unwrap_or_default();
             back.extend(nexts);
             // The head's state is what holds when the loop is over.
             Ok((back, (stmts, breaks)))
         })?;
         self.span = span;
+        for (_, state) in &mut breaks {
+            set_by_earlier_rounds(state, &done);
+        }
         let rounds = ir::For { label, local: counter, start, stop, step, body: stmts };
         let kind = if parallel {
             let mut list = Vec::new();
             for (variable, op) in reductions {
                 if let Some(Slot::Run(ty, local, _)) = done.get(variable) {
                     if crate::kernel::rules::promote(ty, ty).is_none() {
-                        return self.refuse("only numbers can be reduced by a prange loop", "reduce into a number");
+                        return self.refuse(
+                            "only numbers can be reduced by a prange loop",
+                            "reduce into a number",
+                        );
                     }
                     list.push(ir::Reduction { local: *local, op });
                 }
@@ -1080,7 +1201,10 @@ impl<'w> Walker<'w> {
     fn return_stmt(&mut self, value: Option<&syntax::Expr>) -> Res<()> {
         let span = self.span;
         if self.loops[self.frames[self.frame].loops..].iter().any(|inner| inner.parallel) {
-            return self.refuse("`return` cannot leave a prange loop", "use range, or return after the loop");
+            return self.refuse(
+                "`return` cannot leave a prange loop",
+                "use range, or return after the loop",
+            );
         }
         let val = match value {
             Some(value) => self.expr(value)?,
@@ -1106,11 +1230,7 @@ impl<'w> Walker<'w> {
         }
         if val.is_none() {
             // The expression may still do something.
-            if let Val::Run { expr, .. } = val
-                && !is_simple(&expr)
-            {
-                self.emit(StmtKind::Eval(expr));
-            }
+            self.effect(val);
             self.returned.push(Ty::None);
             self.emit(StmtKind::Return(None));
         } else {
@@ -1129,16 +1249,28 @@ impl<'w> Walker<'w> {
         };
         let val = self.expr(class)?;
         let Val::Host(Value::Class(class_value)) = &val else {
-            return self.refuse_at(class.span, format!("{} is no exception", val.describe()), "raise ValueError(\"...\")");
+            return self.refuse_at(
+                class.span,
+                format!("{} is no exception", val.describe()),
+                "raise ValueError(\"...\")",
+            );
         };
         if class_value.exception.is_none() {
-            return self.refuse_at(class.span, format!("{} is no exception", class_value.name), "raise ValueError(\"...\")");
+            return self.refuse_at(
+                class.span,
+                format!("{} is no exception", class_value.name),
+                "raise ValueError(\"...\")",
+            );
         }
         let name = class_value.name.to_string();
         let mut list = Vec::new();
         for arg in args {
             let Arg::Positional(arg) = arg else {
-                return self.refuse_at(arg.value().span, "exceptions in kernels take positional arguments", "raise ValueError(\"...\")");
+                return self.refuse_at(
+                    arg.value().span,
+                    "exceptions in kernels take positional arguments",
+                    "raise ValueError(\"...\")",
+                );
             };
             let val = self.expr(arg)?;
             list.push(self.materialise(val)?.1);
@@ -1180,7 +1312,11 @@ impl<'w> Walker<'w> {
                 None => None,
             });
         }
-        Ok(Val::Local(Arc::new(Closure { function: function.clone(), frame: self.frame, defaults })))
+        Ok(Val::Local(Arc::new(Closure {
+            function: function.clone(),
+            frame: self.frame,
+            defaults,
+        })))
     }
 
     /// The range of `prange(...)`, if the expression is that.
@@ -1198,7 +1334,11 @@ impl<'w> Walker<'w> {
     }
 
     /// The variables that the rounds of a parallel loop reduce into, with how.
-    fn reductions(&mut self, target: &syntax::Expr, body: &[syntax::Stmt]) -> Res<Vec<(usize, ir::FoldOp)>> {
+    fn reductions(
+        &mut self,
+        target: &syntax::Expr,
+        body: &[syntax::Stmt],
+    ) -> Res<Vec<(usize, ir::FoldOp)>> {
         let mut found: Vec<(Name, Option<ir::FoldOp>)> = Vec::new();
         updates(body, &mut found);
         let mut own = Vec::new();
@@ -1222,15 +1362,19 @@ impl<'w> Walker<'w> {
     /// What is looped over, ready to be indexed.
     pub(super) fn iterable(&mut self, val: Val) -> Val {
         let val = match val {
-            Val::Tuple(items) if items.iter().all(runs) => match self.materialise(Val::Tuple(items)) {
-                Ok((ty, expr)) => Val::run(ty, expr),
-                Err(_) => Val::Ellipsis,
-            },
+            Val::Tuple(items) if items.iter().all(runs) => {
+                match self.materialise(Val::Tuple(items)) {
+                    Ok((ty, expr)) => Val::run(ty, expr),
+                    Err(_) => Val::Ellipsis,
+                }
+            }
             Val::Enumerate(items, start) => {
                 let items = self.iterable(*items);
                 Val::Enumerate(Box::new(items), start)
             }
-            Val::Zip(items) => Val::Zip(items.into_iter().map(|item| self.iterable(item)).collect()),
+            Val::Zip(items) => {
+                Val::Zip(items.into_iter().map(|item| self.iterable(item)).collect())
+            }
             other => other,
         };
         self.hold(val)
@@ -1250,6 +1394,10 @@ impl<'w> Walker<'w> {
                 items.iter().all(|ty| *ty == items[0]).then(|| Expr::int(items.len() as i64))
             }
             Val::Enumerate(items, _) => self.iter_length(items),
+            Val::Indices(lengths, _) => {
+                let product = |a: Expr, b: &Expr| Expr::binary(ir::BinaryOp::Mul, a, b.clone());
+                Some(lengths.iter().fold(Expr::int(1), product))
+            }
             Val::Zip(items) => {
                 let mut least: Option<Expr> = None;
                 for item in items {
@@ -1281,8 +1429,43 @@ impl<'w> Walker<'w> {
             }
             Val::Run { ty: Ty::Tuple(items), expr, .. } => {
                 let ty = items.first().cloned().unwrap_or(Ty::None);
-                let kind = ExprKind::ItemAt(Box::new(expr.clone()), Box::new(index.clone()), ir::Access::InRange);
+                let kind = ExprKind::ItemAt(
+                    Box::new(expr.clone()),
+                    Box::new(index.clone()),
+                    ir::Access::InRange,
+                );
                 Val::run(ty.clone(), Expr::new(kind, ir_type(&ty)))
+            }
+            Val::Indices(lengths, array) => {
+                let mut indices = Vec::new();
+                let mut rest = index.clone();
+                let zero = ir::OnZero::Value;
+                for (axis, length) in lengths.iter().enumerate().rev() {
+                    let at = if axis == 0 {
+                        rest.clone()
+                    } else {
+                        Expr::binary(ir::BinaryOp::Mod(zero), rest.clone(), length.clone())
+                    };
+                    rest = Expr::binary(ir::BinaryOp::FloorDiv(zero), rest, length.clone());
+                    indices.push(at);
+                }
+                indices.reverse();
+                let tuple =
+                    Val::Tuple(indices.iter().cloned().map(|at| Val::run(Ty::I64, at)).collect());
+                match array.as_deref() {
+                    Some(Val::Run { ty: Ty::Array(ty), expr, .. }) => {
+                        let element = ir::Element1 {
+                            array: expr.clone(),
+                            indices,
+                            access: ir::Access::InRange,
+                        };
+                        let kind = ExprKind::Element(Box::new(element));
+                        let element =
+                            Val::run(ty.dtype.clone(), Expr::new(kind, ir_type(&ty.dtype)));
+                        Val::Tuple(vec![tuple, element])
+                    }
+                    _ => tuple,
+                }
             }
             Val::Enumerate(items, start) => {
                 let count = Expr::binary(ir::BinaryOp::Add, start.clone(), index.clone());
@@ -1357,7 +1540,8 @@ impl<'w> Walker<'w> {
             && self.state.is_none()
             && let Some(Stmt { kind: StmtKind::Leave(last), .. }) = stmts.last()
             && *last == label
-            && let Some((_, state, val)) = self.frames[frame].returns.as_mut().and_then(|returns| returns.seen.pop())
+            && let Some((_, state, val)) =
+                self.frames[frame].returns.as_mut().and_then(|returns| returns.seen.pop())
         {
             stmts.pop();
             self.out.append(&mut stmts);
@@ -1371,11 +1555,17 @@ impl<'w> Walker<'w> {
                 stmts = std::mem::replace(&mut self.out, saved);
                 mark
             };
-            if let (Some((patch, state)), Some(returns)) = (mark, self.frames[frame].returns.as_mut()) {
+            if let (Some((patch, state)), Some(returns)) =
+                (mark, self.frames[frame].returns.as_mut())
+            {
                 returns.seen.push((patch, state, Val::none()));
             }
         }
-        let seen = self.frames[frame].returns.as_mut().map(|returns| std::mem::take(&mut returns.seen)).unwrap_or_default();
+        let seen = self.frames[frame]
+            .returns
+            .as_mut()
+            .map(|returns| std::mem::take(&mut returns.seen))
+            .unwrap_or_default();
         let Some((_, _, first)) = seen.first() else {
             if self.unknowns != unknowns {
                 return Err(Stop::Unknown);
@@ -1411,7 +1601,10 @@ impl<'w> Walker<'w> {
                     Some(ty) => ty,
                     None => {
                         return self.refuse(
-                            format!("`{}` returns both {so_far} and {ty}, which no one type holds", function.name),
+                            format!(
+                                "`{}` returns both {so_far} and {ty}, which no one type holds",
+                                function.name
+                            ),
                             "return values of one type on all paths",
                         );
                     }
@@ -1461,6 +1654,29 @@ pub(super) fn has_lanes(ty: &Ty) -> bool {
     }
 }
 
+/// What a path out of a loop did not set may have been set in a round before.
+fn set_by_earlier_rounds(state: &mut State, head: &State) {
+    if state.len() < head.len() {
+        state.resize(head.len(), Slot::Unset);
+    }
+    for (slot, before) in state.iter_mut().zip(head) {
+        if matches!(slot, Slot::Unset) {
+            *slot = before.clone();
+        }
+    }
+}
+
+/// Whether statements of a loop's body break out of it.
+fn breaks_out(stmts: &[syntax::Stmt]) -> bool {
+    use syntax::StmtKind as K;
+    stmts.iter().any(|stmt| match &stmt.kind {
+        K::Break => true,
+        K::If { body, orelse, .. } => breaks_out(body) || breaks_out(orelse),
+        K::For { orelse, .. } | K::While { orelse, .. } => breaks_out(orelse),
+        _ => false,
+    })
+}
+
 /// The names that statements bind.
 fn assigned(stmts: &[syntax::Stmt]) -> Vec<Name> {
     let mut names = Vec::new();
@@ -1472,7 +1688,9 @@ fn collect_assigned(stmts: &[syntax::Stmt], names: &mut Vec<Name>) {
     use syntax::StmtKind as K;
     for stmt in stmts {
         match &stmt.kind {
-            K::Assign { targets, .. } => targets.iter().for_each(|target| targets_of(target, names)),
+            K::Assign { targets, .. } => {
+                targets.iter().for_each(|target| targets_of(target, names))
+            }
             K::AugAssign { target, .. } | K::AnnAssign { target, .. } => targets_of(target, names),
             K::For { target, body, orelse, .. } => {
                 targets_of(target, names);
@@ -1510,7 +1728,8 @@ fn updates(stmts: &[syntax::Stmt], found: &mut Vec<(Name, Option<ir::FoldOp>)>) 
         BinaryOp::BitXor => Some(ir::FoldOp::Xor),
         _ => None,
     };
-    let is = |expr: &syntax::Expr, name: &Name| matches!(&expr.kind, S::Name(other) if other == name);
+    let is =
+        |expr: &syntax::Expr, name: &Name| matches!(&expr.kind, S::Name(other) if other == name);
     for stmt in stmts {
         let mut add = |name: &Name, op: Option<ir::FoldOp>| {
             if !found.iter().any(|(other, _)| other == name) {
@@ -1518,17 +1737,25 @@ fn updates(stmts: &[syntax::Stmt], found: &mut Vec<(Name, Option<ir::FoldOp>)>) 
             }
         };
         match &stmt.kind {
-            K::AugAssign { target: syntax::Expr { kind: S::Name(name), .. }, op, .. } => add(name, fold(*op)),
+            K::AugAssign { target: syntax::Expr { kind: S::Name(name), .. }, op, .. } => {
+                add(name, fold(*op))
+            }
             K::Assign { targets, value } => {
                 let [syntax::Expr { kind: S::Name(name), .. }] = &targets[..] else { continue };
                 match &value.kind {
-                    S::Binary { left, op, right } if is(left, name) || is(right, name) && *op != BinaryOp::Sub => {
+                    S::Binary { left, op, right }
+                        if is(left, name) || is(right, name) && *op != BinaryOp::Sub =>
+                    {
                         add(name, fold(*op));
                     }
                     S::Call { function, args } if args.iter().any(|arg| is(arg.value(), name)) => {
                         match &function.kind {
-                            S::Name(function) if &**function == "max" => add(name, Some(ir::FoldOp::Max)),
-                            S::Name(function) if &**function == "min" => add(name, Some(ir::FoldOp::Min)),
+                            S::Name(function) if &**function == "max" => {
+                                add(name, Some(ir::FoldOp::Max))
+                            }
+                            S::Name(function) if &**function == "min" => {
+                                add(name, Some(ir::FoldOp::Min))
+                            }
                             _ => {}
                         }
                     }
@@ -1538,7 +1765,9 @@ fn updates(stmts: &[syntax::Stmt], found: &mut Vec<(Name, Option<ir::FoldOp>)>) 
             _ => {}
         }
         match &stmt.kind {
-            K::For { body, orelse, .. } | K::While { body, orelse, .. } | K::If { body, orelse, .. } => {
+            K::For { body, orelse, .. }
+            | K::While { body, orelse, .. }
+            | K::If { body, orelse, .. } => {
                 updates(body, found);
                 updates(orelse, found);
             }

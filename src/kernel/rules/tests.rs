@@ -54,7 +54,9 @@ fn rules_of_two_operands_are_numbas() {
         let of = |a: &Ty, b: &Ty| match title.split_once(' ') {
             None if title == "unify" => unify(a, b),
             Some(("scalar", name)) => scalar(name, a, b),
-            Some(("ufunc", name)) => ufunc(name, &[a.clone(), b.clone()], None).map(|rule| rule.result),
+            Some(("ufunc", name)) => {
+                ufunc(name, &[a.clone(), b.clone()], None).map(|rule| rule.result)
+            }
             _ => None,
         };
         if title == "unary" {
@@ -88,7 +90,9 @@ fn rules_of_one_operand_are_numbas() {
 
 #[test]
 fn results_written_in_place_stay_within_their_kind() {
-    let into = |result: &Ty, with: &Ty| ufunc("add", &[result.clone(), with.clone()], Some(result)).map(|rule| rule.result);
+    let into = |result: &Ty, with: &Ty| {
+        ufunc("add", &[result.clone(), with.clone()], Some(result)).map(|rule| rule.result)
+    };
     assert_eq!(into(&Ty::I8, &Ty::I64), Some(Ty::I64));
     assert_eq!(into(&Ty::I64, &Ty::Float64), None);
     assert_eq!(into(&Ty::Float32, &Ty::Float64), Some(Ty::Float64));

@@ -162,7 +162,7 @@ pub(super) fn pow_int_f32(base: f32, exponent: i64) -> Option<f32> {
 }
 
 /// `round(x, digits)` as Numba rounds: scaled, to even, and scaled back.
-fn round_digits(x: f64, digits: f64) -> f64 {
+fn round_digits(x: f64, digits: f64, round: impl Fn(f64) -> f64) -> f64 {
     if !x.is_finite() || digits.is_nan() {
         return x;
     }
@@ -171,14 +171,14 @@ fn round_digits(x: f64, digits: f64) -> f64 {
     let ten = |power: i64| pow_int(10.0, power).unwrap_or(0.0);
     if digits < 0 {
         let scale = ten(-digits);
-        return (x / scale).round_ties_even() * scale;
+        return round(x / scale) * scale;
     }
     let (scale, more) = if digits > 22 { (ten(digits - 22), 1e22) } else { (ten(digits), 1.0) };
     let scaled = x * scale * more;
     if scaled.is_infinite() {
         return x;
     }
-    scaled.round_ties_even() / more / scale
+    round(scaled) / more / scale
 }
 
 fn log_add_exp(x: f64, y: f64) -> f64 {
@@ -318,5 +318,6 @@ functions! {
     fn_ldexp(x, n) "ldexp_f64" "ldexp_f32" => ldexp(x, n), ldexp(x.into(), n.into()) as f32;
     fn_frexp_fraction(x) "frexp_fraction_f64" "frexp_fraction_f32" => frexp(x).0, frexp(x.into()).0 as f32;
     fn_frexp_exponent(x) "frexp_exponent_f64" "frexp_exponent_f32" => frexp(x).1.into(), frexp(x.into()).1 as f32;
-    fn_round_digits(x, n) "round_digits_f64" "round_digits_f32" => round_digits(x, n), round_digits(x.into(), n.into()) as f32;
+    fn_round_digits(x, n) "round_digits_f64" "round_digits_f32" => round_digits(x, n, f64::round_ties_even),
+        round_digits(x.into(), n.into(), |scaled| f64::from((scaled as f32).round_ties_even())) as f32;
 }

@@ -12,7 +12,7 @@ thread_local! {
 }
 
 /// The lowest address that a kernel's frame may reach.
-pub(super) fn limit() -> usize {
+pub(in crate::kernel) fn limit() -> usize {
     LIMIT.with(|limit| *limit)
 }
 

@@ -42,7 +42,10 @@ pub(super) fn number_element(number: Number, dtype: &DType) -> Run<Scalar> {
         Number::Float(v) => Scalar::F64(v),
         Number::Complex(re, im) => {
             if dtype.kind() < Kind::Complex {
-                return raise(E::TypeError, "float() argument must be a string or a real number, not 'complex'");
+                return raise(
+                    E::TypeError,
+                    "float() argument must be a string or a real number, not 'complex'",
+                );
             }
             Scalar::C128(re, im)
         }
@@ -51,7 +54,10 @@ pub(super) fn number_element(number: Number, dtype: &DType) -> Run<Scalar> {
                 let wrapped = Scalar::I64(v as i64).cast(dtype);
                 let exact = if *dtype == DType::U64 { Scalar::U64(v as u64) } else { wrapped };
                 if exact.as_int() != Some(v) {
-                    return raise(E::OverflowError, format!("Python integer {v} out of bounds for {dtype}"));
+                    return raise(
+                        E::OverflowError,
+                        format!("Python integer {v} out of bounds for {dtype}"),
+                    );
                 }
                 return Ok(exact);
             }
@@ -110,7 +116,12 @@ fn from_value(host: &mut Host, value: &Value, dtype: Option<&DType>) -> Run<Arra
                     None => found,
                     Some(known) => match known.promote(&found) {
                         Some(dtype) => dtype,
-                        None => return refuse("records and numbers do not share an array", "give a dtype"),
+                        None => {
+                            return refuse(
+                                "records and numbers do not share an array",
+                                "give a dtype",
+                            );
+                        }
                     },
                 });
             }
@@ -152,7 +163,7 @@ fn gather(
             if leaves.is_empty() {
                 shape.extend(a.shape());
             } else if shape.get(depth..) != Some(a.shape()) {
-                return ragged(depth);
+                return ragged(&shape[..depth]);
             }
             leaves.push(value.clone());
             return Ok(());
@@ -162,7 +173,7 @@ fn gather(
         }
         leaf => {
             if depth < shape.len() {
-                return ragged(depth);
+                return ragged(&shape[..depth]);
             }
             leaves.push(leaf.clone());
             return Ok(());
@@ -173,11 +184,11 @@ fn gather(
     }
     if depth == shape.len() {
         if !leaves.is_empty() {
-            return ragged(depth);
+            return ragged(&shape[..depth]);
         }
         shape.push(items.len());
     } else if shape[depth] != items.len() {
-        return ragged(depth);
+        return ragged(&shape[..depth]);
     }
     for item in &items {
         gather(host, item, depth + 1, record, shape, leaves)?;
@@ -185,11 +196,13 @@ fn gather(
     Ok(())
 }
 
-fn ragged(depth: usize) -> Run<()> {
+fn ragged(shape: &[usize]) -> Run<()> {
     raise(
         E::ValueError,
         format!(
-            "setting an array element with a sequence. The requested array has an inhomogeneous shape after {depth} dimensions."
+            "setting an array element with a sequence. The requested array has an inhomogeneous shape after {} dimensions. The detected shape was {} + inhomogeneous part.",
+            shape.len(),
+            show_shape(shape)
         ),
     )
 }
@@ -208,10 +221,16 @@ pub(super) fn record_dtype(host: &mut Host, fields: &Value, align: bool) -> Run<
                 all.push((name.clone(), dtype));
             }
             [_, _, _] => {
-                return refuse("arrays inside of records are not supported", "give each element a field of its own");
+                return refuse(
+                    "arrays inside of records are not supported",
+                    "give each element a field of its own",
+                );
             }
             _ => {
-                return raise(E::TypeError, "Field elements must be 2- or 3-tuples, got another value");
+                return raise(
+                    E::TypeError,
+                    "Field elements must be 2- or 3-tuples, got another value",
+                );
             }
         }
     }
@@ -230,7 +249,10 @@ pub(super) fn shape_of(host: &mut Host, value: &Value) -> Run<Vec<usize>> {
                     None => {
                         return raise(
                             E::TypeError,
-                            format!("'{}' object cannot be interpreted as an integer", item.type_name()),
+                            format!(
+                                "'{}' object cannot be interpreted as an integer",
+                                item.type_name()
+                            ),
                         );
                     }
                 }
@@ -249,7 +271,12 @@ pub(super) fn shape_of(host: &mut Host, value: &Value) -> Run<Vec<usize>> {
 }
 
 /// `np.float32(value)`.
-pub(crate) fn make_scalar(host: &mut Host, dtype: &DType, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+pub(crate) fn make_scalar(
+    host: &mut Host,
+    dtype: &DType,
+    args: Vec<Value>,
+    keywords: Keywords,
+) -> Run<Value> {
     let [value] = Args::new(dtype.name(), args, keywords).take(["value"], 0)?;
     let value = value.unwrap_or(Value::Int(0));
     let scalar = match &value {
@@ -277,7 +304,11 @@ pub(crate) fn make_scalar(host: &mut Host, dtype: &DType, args: Vec<Value>, keyw
             None => {
                 return raise(
                     E::TypeError,
-                    format!("{}() argument must be a number, not '{}'", dtype.name(), value.type_name()),
+                    format!(
+                        "{}() argument must be a number, not '{}'",
+                        dtype.name(),
+                        value.type_name()
+                    ),
                 );
             }
         },
@@ -292,7 +323,12 @@ fn filled(host: &mut Host, dtype: DType, shape: &[usize], value: &Value) -> Run<
 }
 
 /// Calls a function that makes arrays; `None` where `name` is none.
-pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywords) -> Run<Option<Value>> {
+pub(super) fn call(
+    host: &mut Host,
+    name: &str,
+    args: &[Value],
+    keywords: &Keywords,
+) -> Run<Option<Value>> {
     let a = |function: &'static str| Args::new(function, args.to_vec(), keywords.clone());
     let optional = |host: &mut Host, dtype: Option<Value>| match dtype {
         None | Some(Value::None) => Ok(None),
@@ -320,6 +356,12 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
                 Some(dtype) => dtype,
                 None => as_array(host, &value)?.dtype().clone(),
             };
+            if matches!((&dtype, &value), (DType::Record(_), Value::Tuple(_))) {
+                return refuse(
+                    "`np.full` with a tuple for a record is not supported",
+                    "make zeros and assign the tuple to all: `a[:] = (1, 2.0)`",
+                );
+            }
             filled(host, dtype, &shape, &value)?
         }
         "zeros_like" | "ones_like" | "empty_like" | "full_like" => {
@@ -330,11 +372,18 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             };
             let [like, second, third] = a("zeros_like").take(names, required)?;
             let like = as_array(host, &like.unwrap_or_default())?;
-            let (value, dtype) = if name == "full_like" { (second.unwrap_or_default(), third) } else { (Value::Int(0), second) };
+            let (value, dtype) = if name == "full_like" {
+                (second.unwrap_or_default(), third)
+            } else {
+                (Value::Int(0), second)
+            };
             let dtype = optional(host, dtype)?.unwrap_or(like.dtype().clone());
             let fortran = like.is_f_contiguous() && !like.is_c_contiguous();
-            let shape: Vec<usize> =
-                if fortran { like.shape().iter().rev().copied().collect() } else { like.shape().to_vec() };
+            let shape: Vec<usize> = if fortran {
+                like.shape().iter().rev().copied().collect()
+            } else {
+                like.shape().to_vec()
+            };
             let made = zeros(dtype, &shape)?;
             match name {
                 "ones_like" => select::assign(host, &made, &one)?,
@@ -344,10 +393,12 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             element_or_array(if fortran { made.transposed() } else { made })
         }
         "array" | "asarray" | "ascontiguousarray" | "asfortranarray" | "copy" => {
-            let [value, dtype, order, _] = a("array").take(["object", "dtype", "order", "copy"], 1)?;
+            let [value, dtype, order, _] =
+                a("array").take(["object", "dtype", "order", "copy"], 1)?;
             let value = value.unwrap_or_default();
             let dtype = optional(host, dtype)?;
-            let fortran = name == "asfortranarray" || matches!(&order, Some(Value::Str(o)) if &**o == "F");
+            let fortran =
+                name == "asfortranarray" || matches!(&order, Some(Value::Str(o)) if &**o == "F");
             if let (Value::Array(known), false) = (&value, matches!(name, "array" | "copy")) {
                 let kept = dtype.as_ref().is_none_or(|dtype| dtype == known.dtype());
                 let ordered = match name {
@@ -363,7 +414,8 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             array(if fortran { super::shape::fortran(&made)? } else { made })
         }
         "arange" => {
-            let [start, stop, step, dtype] = a("arange").take(["start", "stop", "step", "dtype"], 1)?;
+            let [start, stop, step, dtype] =
+                a("arange").take(["start", "stop", "step", "dtype"], 1)?;
             let (start, stop) = match stop {
                 None | Some(Value::None) => (Value::Int(0), start.unwrap_or_default()),
                 Some(stop) => (start.unwrap_or_default(), stop),
@@ -382,7 +434,10 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
                 None => 50,
             };
             let Ok(n) = usize::try_from(n) else {
-                return raise(E::ValueError, format!("Number of samples, {n}, must be non-negative."));
+                return raise(
+                    E::ValueError,
+                    format!("Number of samples, {n}, must be non-negative."),
+                );
             };
             let endpoint = match endpoint {
                 Some(endpoint) => host.truth(&endpoint)?,
@@ -446,15 +501,22 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             match fields.unwrap_or_default() {
                 fields @ Value::List(_) => Value::DType(record_dtype(host, &fields, align)?),
                 Value::Dict(_) => {
-                    return refuse("this description of a dtype is not supported", "write a list of pairs of name and dtype");
+                    return refuse(
+                        "this description of a dtype is not supported",
+                        "write a list of pairs of name and dtype",
+                    );
                 }
                 other => Value::DType(dtype_argument(host, &other)?),
             }
         }
         "load" | "save" => {
-            let [file, value] = a(if name == "load" { "load" } else { "save" }).take(["file", "arr"], 1)?;
+            let [file, value] =
+                a(if name == "load" { "load" } else { "save" }).take(["file", "arr"], 1)?;
             let Some(Value::Str(file)) = file else {
-                return refuse(format!("`np.{name}` takes a file's name"), "give a path as a string");
+                return refuse(
+                    format!("`np.{name}` takes a file's name"),
+                    "give a path as a string",
+                );
             };
             match (name, value) {
                 ("load", _) => {
@@ -473,18 +535,29 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
                 (_, Some(value)) => {
                     host.impure = true;
                     let a = as_array(host, &value)?;
-                    let file = if file.ends_with(".npy") { file.to_string() } else { format!("{file}.npy") };
+                    let file = if file.ends_with(".npy") {
+                        file.to_string()
+                    } else {
+                        format!("{file}.npy")
+                    };
                     if let Err(error) = std::fs::write(&file, npy::write(&a)) {
                         return raise(E::OSError, format!("{error}: '{file}'"));
                     }
                     Value::None
                 }
-                _ => return raise(E::TypeError, "save() missing 1 required positional argument: 'arr'"),
+                _ => {
+                    return raise(
+                        E::TypeError,
+                        "save() missing 1 required positional argument: 'arr'",
+                    );
+                }
             }
         }
         "isscalar" => {
             let [value] = a("isscalar").exactly()?;
-            Value::Bool(matches!(value, Value::Scalar(_) | Value::Str(_)) || Number::of(&value).is_some())
+            Value::Bool(
+                matches!(value, Value::Scalar(_) | Value::Str(_)) || Number::of(&value).is_some(),
+            )
         }
         "ndim" | "shape" | "size" => {
             let [value] = a("ndim").exactly()?;
@@ -495,7 +568,9 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
                 _ => Value::tuple(a.shape().iter().map(|&n| Value::Int(n as i128)).collect()),
             }
         }
-        "ndarray" => return refuse("`np.ndarray` cannot be called", "use `np.empty` or `np.zeros`"),
+        "ndarray" => {
+            return refuse("`np.ndarray` cannot be called", "use `np.empty` or `np.zeros`");
+        }
         _ => return Ok(None),
     }))
 }
@@ -504,7 +579,13 @@ fn element_or_array(made: Array) -> Value {
     array(made)
 }
 
-fn arange(host: &mut Host, start: &Value, stop: &Value, step: &Value, dtype: Option<DType>) -> Run<Value> {
+fn arange(
+    host: &mut Host,
+    start: &Value,
+    stop: &Value,
+    step: &Value,
+    dtype: Option<DType>,
+) -> Run<Value> {
     let ints = (host.index(start)?, host.index(stop)?, host.index(step)?);
     if let (Some(start), Some(stop), Some(step)) = ints
         && dtype.as_ref().is_none_or(|dtype| dtype.is_integer())
@@ -512,7 +593,11 @@ fn arange(host: &mut Host, start: &Value, stop: &Value, step: &Value, dtype: Opt
         if step == 0 {
             return raise(E::ZeroDivisionError, "division by zero");
         }
-        let n = if step > 0 { (stop - start + step - 1) / step } else { (start - stop - step - 1) / -step };
+        let n = if step > 0 {
+            (stop - start + step - 1) / step
+        } else {
+            (start - stop - step - 1) / -step
+        };
         let n = usize::try_from(n.max(0)).unwrap_or(usize::MAX);
         if n > 1 << 40 {
             zeros(DType::I64, &[n])?;
@@ -575,6 +660,10 @@ pub(super) fn cannot_broadcast<T>(from: &[usize], into: &[usize]) -> Run<T> {
     let shown = |shape: &[usize]| show_shape(shape).replace(", ", ",");
     raise(
         E::ValueError,
-        format!("could not broadcast input array from shape {} into shape {}", shown(from), shown(into)),
+        format!(
+            "could not broadcast input array from shape {} into shape {}",
+            shown(from),
+            shown(into)
+        ),
     )
 }

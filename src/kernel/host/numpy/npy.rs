@@ -52,10 +52,14 @@ pub(super) fn read(bytes: &[u8]) -> Run<Array> {
         [2 | 3, _, a, b, c, d, rest @ ..] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, rest),
         _ => return damaged(),
     };
-    let (Some(header), Some(data)) = (rest.get(..length), rest.get(length..)) else { return damaged() };
+    let (Some(header), Some(data)) = (rest.get(..length), rest.get(length..)) else {
+        return damaged();
+    };
     let Ok(header) = std::str::from_utf8(header) else { return damaged() };
     let source = Arc::new(Source::new("<npy>", None, header.trim()));
-    let Ok(Expr { kind: ExprKind::Dict(items), .. }) = parse::parse_expression(&source) else { return damaged() };
+    let Ok(Expr { kind: ExprKind::Dict(items), .. }) = parse::parse_expression(&source) else {
+        return damaged();
+    };
     let (mut dtype, mut fortran, mut shape) = (None, false, None);
     for (key, value) in &items {
         let Some(Expr { kind: ExprKind::Str(key), .. }) = key else { return damaged() };
@@ -76,7 +80,10 @@ pub(super) fn read(bytes: &[u8]) -> Run<Array> {
     }
     let Some(mut shape) = shape else { return damaged() };
     let Some(dtype) = dtype else {
-        return refuse("this file's dtype is not supported", "save it with one that is, as float64");
+        return refuse(
+            "this file's dtype is not supported",
+            "save it with one that is, as float64",
+        );
     };
     if fortran {
         shape.reverse();
@@ -100,7 +107,9 @@ fn described(value: &Expr) -> Option<DType> {
         ExprKind::List(fields) => {
             let fields = fields.iter().map(|field| match &field.kind {
                 ExprKind::Tuple(parts) => match parts.as_slice() {
-                    [Expr { kind: ExprKind::Str(name), .. }, dtype] => Some((name.clone(), described(dtype)?)),
+                    [Expr { kind: ExprKind::Str(name), .. }, dtype] => {
+                        Some((name.clone(), described(dtype)?))
+                    }
                     _ => None,
                 },
                 _ => None,

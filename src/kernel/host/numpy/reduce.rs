@@ -23,7 +23,9 @@ fn axis_of(host: &mut Host, axis: Option<Value>, ndim: usize) -> Run<Option<usiz
         None | Some(Value::None) => Ok(None),
         Some(Value::Tuple(axes)) if axes.len() == ndim => Ok(None),
         Some(Value::Tuple(axes)) if axes.len() == 1 => axis_of(host, Some(axes[0].clone()), ndim),
-        Some(Value::Tuple(_)) => refuse("several axes at once are not supported", "combine one axis after the other"),
+        Some(Value::Tuple(_)) => {
+            refuse("several axes at once are not supported", "combine one axis after the other")
+        }
         Some(axis) => {
             let Some(at) = host.index(&axis)? else {
                 return raise(
@@ -120,10 +122,12 @@ fn total(line: &Array, name: &str, dtype: &DType, along_rows: bool) -> Scalar {
         Kind::Complex => {
             let values = line.to_vec::<Complex>();
             if sum {
-                let part = |f: fn(&Complex) -> f64| pairwise(&values.iter().map(f).collect::<Vec<_>>());
+                let part =
+                    |f: fn(&Complex) -> f64| pairwise(&values.iter().map(f).collect::<Vec<_>>());
                 Scalar::C128(part(|z| z.re), part(|z| z.im))
             } else {
-                let (re, im) = values.iter().fold((1.0, 0.0), |t, z| number::complex_mul(t, (z.re, z.im)));
+                let (re, im) =
+                    values.iter().fold((1.0, 0.0), |t, z| number::complex_mul(t, (z.re, z.im)));
                 Scalar::C128(re, im)
             }
         }
@@ -154,7 +158,8 @@ fn order(a: &Scalar, b: &Scalar) -> Ordering {
         (Some(a), Some(b)) => a.cmp(&b),
         _ => {
             let (p, q) = (a.as_complex(), b.as_complex());
-            let by = |x: f64, y: f64| x.partial_cmp(&y).unwrap_or_else(|| x.is_nan().cmp(&y.is_nan()));
+            let by =
+                |x: f64, y: f64| x.partial_cmp(&y).unwrap_or_else(|| x.is_nan().cmp(&y.is_nan()));
             by(p.0, q.0).then(by(p.1, q.1))
         }
     }
@@ -211,16 +216,27 @@ pub(super) fn sort(host: &mut Host, a: &Array, axis: Option<Value>) -> Run<Array
 }
 
 /// Calls a function that combines elements; `None` where `name` is none.
-pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywords) -> Run<Option<Value>> {
+pub(super) fn call(
+    host: &mut Host,
+    name: &str,
+    args: &[Value],
+    keywords: &Keywords,
+) -> Run<Option<Value>> {
     let a = |function: &'static str| Args::new(function, args.to_vec(), keywords.clone());
     Ok(Some(match name {
-        "sum" | "prod" | "mean" | "min" | "max" | "any" | "all" | "argmin" | "argmax" | "ptp" | "std" | "var"
-        | "median" | "nansum" | "nanmax" | "nanmin" | "nanmean" | "nanprod" | "count_nonzero" => {
+        "sum" | "prod" | "mean" | "min" | "max" | "any" | "all" | "argmin" | "argmax" | "ptp"
+        | "std" | "var" | "median" | "nansum" | "nanmax" | "nanmin" | "nanmean" | "nanprod"
+        | "count_nonzero" => {
             let [object, axis, dtype, keepdims, ddof, out] = match name {
-                "std" | "var" => a("var").take(["a", "axis", "dtype", "keepdims", "ddof", "out"], 1)?,
-                "sum" | "prod" | "mean" => a("sum").take(["a", "axis", "dtype", "keepdims", "", "out"], 1)?,
+                "std" | "var" => {
+                    a("var").take(["a", "axis", "dtype", "keepdims", "ddof", "out"], 1)?
+                }
+                "sum" | "prod" | "mean" => {
+                    a("sum").take(["a", "axis", "dtype", "keepdims", "", "out"], 1)?
+                }
                 _ => {
-                    let [object, axis, out, keepdims] = a("max").take(["a", "axis", "out", "keepdims"], 1)?;
+                    let [object, axis, out, keepdims] =
+                        a("max").take(["a", "axis", "out", "keepdims"], 1)?;
                     [object, axis, None, keepdims, None, out]
                 }
             };
@@ -240,7 +256,8 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             };
             let (lines, mut rest) = lines(&source, axis)?;
             // Sums over rows of contiguous memory go row by row.
-            let along_rows = axis.is_some_and(|axis| axis + 1 < source.ndim()) && source.is_c_contiguous();
+            let along_rows =
+                axis.is_some_and(|axis| axis + 1 < source.ndim()) && source.is_c_contiguous();
             let mut values = Vec::with_capacity(lines.len());
             for line in &lines {
                 values.push(reduce_line(name, line, dtype.as_ref(), ddof, along_rows)?);
@@ -253,7 +270,14 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             }
             let result = match values.first() {
                 Some(first) => first.dtype(),
-                None => reduce_line(name, &zeros(source.dtype().clone(), &[1])?, dtype.as_ref(), ddof, false)?.dtype(),
+                None => reduce_line(
+                    name,
+                    &zeros(source.dtype().clone(), &[1])?,
+                    dtype.as_ref(),
+                    ddof,
+                    false,
+                )?
+                .dtype(),
             };
             let out = zeros(result, &rest)?;
             for (at, value) in out.offsets().zip(values) {
@@ -272,7 +296,8 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             let source = make::as_array(host, &object.unwrap_or_default())?;
             let axis = axis_of(host, axis, source.ndim())?;
             let source = if axis.is_none() { shape::ravel(&source)? } else { (*source).clone() };
-            let dtype = make::dtype_option(host, dtype)?.unwrap_or_else(|| sum_dtype(source.dtype()));
+            let dtype =
+                make::dtype_option(host, dtype)?.unwrap_or_else(|| sum_dtype(source.dtype()));
             let out = cast(&source, &dtype)?;
             let op = if name == "cumsum" { BinaryOp::Add } else { BinaryOp::Mul };
             for line in lines(&out, Some(axis.unwrap_or(0)))?.0 {
@@ -346,12 +371,24 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             let [object] = a("diff").take(["a"], 1)?;
             let source = make::as_array(host, &object.unwrap_or_default())?;
             if source.ndim() != 1 {
-                return refuse("`np.diff` of several dimensions is not supported in host code", "compute it in a kernel");
+                return refuse(
+                    "`np.diff` of several dimensions is not supported in host code",
+                    "compute it in a kernel",
+                );
             }
             let n = source.len().saturating_sub(1);
             let part = |from: usize| {
-                let offset = if n == 0 { source.offset() as isize } else { source.offset() as isize + from as isize * source.strides()[0] };
-                array(source.with(offset as usize, vec![n], source.strides().to_vec(), source.dtype().clone()))
+                let offset = if n == 0 {
+                    source.offset() as isize
+                } else {
+                    source.offset() as isize + from as isize * source.strides()[0]
+                };
+                array(source.with(
+                    offset as usize,
+                    vec![n],
+                    source.strides().to_vec(),
+                    source.dtype().clone(),
+                ))
             };
             ufunc::binary(host, BinaryOp::Sub, &part(1), &part(0))?
         }
@@ -359,14 +396,21 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             let [x, y, rtol, atol] = a("isclose").take(["a", "b", "rtol", "atol"], 2)?;
             let rtol = rtol.map_or(Ok(1e-5), |v| host.make_float(v))?;
             let atol = atol.map_or(Ok(1e-8), |v| host.make_float(v))?;
-            let (x, y) = (make::as_array(host, &x.unwrap_or_default())?, make::as_array(host, &y.unwrap_or_default())?);
+            let (x, y) = (
+                make::as_array(host, &x.unwrap_or_default())?,
+                make::as_array(host, &y.unwrap_or_default())?,
+            );
             let shape = ufunc::broadcast_shape(&[x.shape(), y.shape()])?;
-            let values = |a: &Array| a.broadcast(&shape).map_or_else(Vec::new, |a| a.to_vec::<Complex>());
+            let values =
+                |a: &Array| a.broadcast(&shape).map_or_else(Vec::new, |a| a.to_vec::<Complex>());
             let close: Vec<bool> = values(&x)
                 .into_iter()
                 .zip(values(&y))
                 .map(|(x, y)| {
-                    let finite = x.re.is_finite() && x.im.is_finite() && y.re.is_finite() && y.im.is_finite();
+                    let finite = x.re.is_finite()
+                        && x.im.is_finite()
+                        && y.re.is_finite()
+                        && y.im.is_finite();
                     if finite {
                         (x.re - y.re).hypot(x.im - y.im) <= atol + rtol * y.re.hypot(y.im)
                     } else {
@@ -387,7 +431,12 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             if x.shape() != y.shape() {
                 return Ok(Some(Value::Bool(false)));
             }
-            let same = ufunc::compare(host, crate::kernel::syntax::CompareOp::Eq, &array((*x).clone()), &array((*y).clone()))?;
+            let same = ufunc::compare(
+                host,
+                crate::kernel::syntax::CompareOp::Eq,
+                &array((*x).clone()),
+                &array((*y).clone()),
+            )?;
             let all = call(host, "all", &[same], &Vec::new())?.unwrap_or_default();
             Value::Bool(host.truth(&all)?)
         }
@@ -444,7 +493,13 @@ fn sum_dtype(dtype: &DType) -> DType {
     }
 }
 
-fn reduce_line(name: &str, line: &Array, dtype: Option<&DType>, ddof: f64, along_rows: bool) -> Run<Scalar> {
+fn reduce_line(
+    name: &str,
+    line: &Array,
+    dtype: Option<&DType>,
+    ddof: f64,
+    along_rows: bool,
+) -> Run<Scalar> {
     if let DType::Record(_) = line.dtype() {
         return raise(E::TypeError, format!("`np.{name}` is not supported for records"));
     }
@@ -470,9 +525,9 @@ fn reduce_line(name: &str, line: &Array, dtype: Option<&DType>, ddof: f64, along
             let mut truths = line.offsets().map(|at| line.read(at).is_some_and(|v| v.truth()));
             Scalar::Bool(if name == "any" { truths.any(|t| t) } else { truths.all(|t| t) })
         }
-        "count_nonzero" => {
-            Scalar::I64(line.offsets().filter(|at| line.read(*at).is_some_and(|v| v.truth())).count() as i64)
-        }
+        "count_nonzero" => Scalar::I64(
+            line.offsets().filter(|at| line.read(*at).is_some_and(|v| v.truth())).count() as i64,
+        ),
         "min" | "max" | "argmin" | "argmax" => {
             if n == 0 {
                 return raise(
@@ -509,7 +564,11 @@ fn reduce_line(name: &str, line: &Array, dtype: Option<&DType>, ddof: f64, along
             } else {
                 (values[n / 2 - 1] + values[n / 2]) / 2.0
             };
-            Scalar::F64(middle).cast(if *line.dtype() == DType::F32 { &DType::F32 } else { &DType::F64 })
+            Scalar::F64(middle).cast(if *line.dtype() == DType::F32 {
+                &DType::F32
+            } else {
+                &DType::F64
+            })
         }
         _ => {
             // mean, var, std
@@ -532,7 +591,8 @@ fn reduce_line(name: &str, line: &Array, dtype: Option<&DType>, ddof: f64, along
             }
             let squares = match (&float, mean) {
                 (DType::F32, Scalar::F32(mean)) => {
-                    let squares: Vec<f32> = line.to_vec::<f32>().iter().map(|v| (v - mean) * (v - mean)).collect();
+                    let squares: Vec<f32> =
+                        line.to_vec::<f32>().iter().map(|v| (v - mean) * (v - mean)).collect();
                     total(&Array::from_vec(squares, &[n]), "sum", &float, along_rows)
                 }
                 (_, mean) => {
@@ -572,18 +632,28 @@ fn matmul_or_dot(host: &mut Host, left: &Value, right: &Value, dot: bool) -> Run
         );
     }
     if x.ndim() > 2 || y.ndim() > 2 {
-        return refuse("products of more than two dimensions are not supported in host code", "compute them in a kernel");
+        return refuse(
+            "products of more than two dimensions are not supported in host code",
+            "compute them in a kernel",
+        );
     }
     let Some(dtype) = x.dtype().promote(y.dtype()).filter(|d| d.kind() != Kind::Record) else {
         return raise(E::TypeError, "records have no product");
     };
     let (rows, k) = if x.ndim() == 2 { (x.shape()[0], x.shape()[1]) } else { (1, x.shape()[0]) };
-    let (k2, columns) = if y.ndim() == 2 { (y.shape()[0], y.shape()[1]) } else { (y.shape()[0], 1) };
+    let (k2, columns) =
+        if y.ndim() == 2 { (y.shape()[0], y.shape()[1]) } else { (y.shape()[0], 1) };
     if k != k2 {
-        let shown = |a: &Arc<Array>| crate::kernel::format::array::shape(a.shape()).replace(", ", ",");
+        let shown =
+            |a: &Arc<Array>| crate::kernel::format::array::shape(a.shape()).replace(", ", ",");
         return raise(
             E::ValueError,
-            format!("shapes {} and {} not aligned: {k} (dim {}) != {k2} (dim 0)", shown(&x), shown(&y), x.ndim() - 1),
+            format!(
+                "shapes {} and {} not aligned: {k} (dim {}) != {k2} (dim 0)",
+                shown(&x),
+                shown(&y),
+                x.ndim() - 1
+            ),
         );
     }
     let mut out_shape = Vec::new();
@@ -614,7 +684,9 @@ fn matmul_or_dot(host: &mut Host, left: &Value, right: &Value, dot: bool) -> Run
     }
     let (pair, size) = ((&*x, &*y), (rows, k, columns));
     let made = match dtype.kind() {
-        Kind::Float if dtype == DType::F32 => Array::from_vec(product(pair, size, 0f32, |t, a, b| t + a * b), &out_shape),
+        Kind::Float if dtype == DType::F32 => {
+            Array::from_vec(product(pair, size, 0f32, |t, a, b| t + a * b), &out_shape)
+        }
         Kind::Float => Array::from_vec(product(pair, size, 0f64, |t, a, b| t + a * b), &out_shape),
         Kind::Complex => {
             let zero = Complex::default();
@@ -625,7 +697,8 @@ fn matmul_or_dot(host: &mut Host, left: &Value, right: &Value, dot: bool) -> Run
             Array::from_vec(product(pair, size, zero, step), &out_shape)
         }
         Kind::Bool => {
-            let counts = Array::from_vec(product(pair, size, 0i64, |t, a, b| t + a * b), &out_shape);
+            let counts =
+                Array::from_vec(product(pair, size, 0i64, |t, a, b| t + a * b), &out_shape);
             cast(&counts, &DType::Bool)?
         }
         Kind::Unsigned => {

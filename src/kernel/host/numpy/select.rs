@@ -39,9 +39,15 @@ fn choose(host: &mut Host, a: &Array, index: &Value) -> Run<Chosen> {
             Value::List(_) => {
                 let list = make::as_array(host, part)?;
                 // An empty list chooses nothing, whatever its dtype.
-                Some(if list.is_empty() { Arc::new(zeros(DType::I64, list.shape())?) } else { list })
+                Some(if list.is_empty() {
+                    Arc::new(zeros(DType::I64, list.shape())?)
+                } else {
+                    list
+                })
             }
-            Value::Array(index) if index.ndim() > 0 || *index.dtype() == DType::Bool => Some(index.clone()),
+            Value::Array(index) if index.ndim() > 0 || *index.dtype() == DType::Bool => {
+                Some(index.clone())
+            }
             Value::Bool(v) => Some(Arc::new(make::scalar_array(Scalar::Bool(*v)))),
             Value::Scalar(s @ Scalar::Bool(_)) => Some(Arc::new(make::scalar_array(*s))),
             _ => None,
@@ -115,7 +121,8 @@ fn choose(host: &mut Host, a: &Array, index: &Value) -> Run<Chosen> {
                 let mut inner = 1;
                 for d in (0..index.ndim()).rev() {
                     let m = index.shape()[d].max(1);
-                    let along: Vec<i64> = positions.iter().map(|p| (p / inner % m) as i64).collect();
+                    let along: Vec<i64> =
+                        positions.iter().map(|p| (p / inner % m) as i64).collect();
                     let count = along.len();
                     chosen.push((along, vec![count], a.strides()[axis + d]));
                     inner *= m;
@@ -128,7 +135,10 @@ fn choose(host: &mut Host, a: &Array, index: &Value) -> Run<Chosen> {
                 continue;
             }
             if index.dtype().kind() > Kind::Signed {
-                return raise(E::IndexError, "arrays used as indices must be of integer (or boolean) type");
+                return raise(
+                    E::IndexError,
+                    "arrays used as indices must be of integer (or boolean) type",
+                );
             }
             let n = a.shape()[axis] as i64;
             let mut along = index.to_vec::<i64>();
@@ -183,14 +193,17 @@ fn choose(host: &mut Host, a: &Array, index: &Value) -> Run<Chosen> {
         }
     }
     let empty = shape.contains(&0);
-    let view = a.with(if empty { a.offset() } else { offset as usize }, shape, strides, a.dtype().clone());
+    let view =
+        a.with(if empty { a.offset() } else { offset as usize }, shape, strides, a.dtype().clone());
     if chosen.is_empty() {
         return Ok(Chosen::View(view));
     }
     let shapes: Vec<&[usize]> = chosen.iter().map(|(_, shape, _)| shape.as_slice()).collect();
     let Ok(index_shape) = ufunc::broadcast_shape(&shapes) else {
-        let shown: Vec<String> =
-            shapes.iter().map(|s| crate::kernel::format::array::shape(s).replace(", ", ",")).collect();
+        let shown: Vec<String> = shapes
+            .iter()
+            .map(|s| crate::kernel::format::array::shape(s).replace(", ", ","))
+            .collect();
         return raise(
             E::IndexError,
             format!(
@@ -211,7 +224,8 @@ fn choose(host: &mut Host, a: &Array, index: &Value) -> Run<Chosen> {
     // The dimensions of the index arrays stand where the arrays stood, or first where something stood between them.
     let at = if apart { 0 } else { place.unwrap_or(0) };
     let (before, after) = view.shape().split_at(at);
-    let outer = a.with(view.offset(), before.to_vec(), view.strides()[..at].to_vec(), a.dtype().clone());
+    let outer =
+        a.with(view.offset(), before.to_vec(), view.strides()[..at].to_vec(), a.dtype().clone());
     let inner_strides = view.strides()[at..].to_vec();
     let mut offsets = Vec::new();
     if !view.is_empty() && count > 0 {
@@ -314,13 +328,21 @@ pub(crate) fn record_item(host: &mut Host, record: &Array, index: &Value) -> Run
 }
 
 /// `record[index] = value`.
-pub(crate) fn set_record_item(host: &mut Host, record: &Array, index: &Value, value: &Value) -> Run<()> {
+pub(crate) fn set_record_item(
+    host: &mut Host,
+    record: &Array,
+    index: &Value,
+    value: &Value,
+) -> Run<()> {
     let name = match (index, record.dtype(), host.index(index)?) {
         (Value::Str(name), ..) => Some(name.clone()),
         (_, DType::Record(layout), Some(at)) => {
             let n = layout.fields.len() as i128;
             let at = if at < 0 { at + n } else { at };
-            usize::try_from(at).ok().and_then(|at| layout.fields.get(at)).map(|field| field.name.clone())
+            usize::try_from(at)
+                .ok()
+                .and_then(|at| layout.fields.get(at))
+                .map(|field| field.name.clone())
         }
         _ => None,
     };
@@ -411,7 +433,8 @@ pub(super) fn write_element(host: &mut Host, target: &Array, at: usize, value: &
                     );
                 }
                 for (field, item) in layout.fields.iter().zip(items.iter()) {
-                    let place = target.with(at + field.offset, Vec::new(), Vec::new(), field.dtype.clone());
+                    let place =
+                        target.with(at + field.offset, Vec::new(), Vec::new(), field.dtype.clone());
                     write_element(host, &place, at + field.offset, item)?;
                 }
                 Ok(())
@@ -422,7 +445,8 @@ pub(super) fn write_element(host: &mut Host, target: &Array, at: usize, value: &
             }
             _ => {
                 for field in &layout.fields {
-                    let place = target.with(at + field.offset, Vec::new(), Vec::new(), field.dtype.clone());
+                    let place =
+                        target.with(at + field.offset, Vec::new(), Vec::new(), field.dtype.clone());
                     write_element(host, &place, at + field.offset, value)?;
                 }
                 Ok(())
@@ -432,7 +456,10 @@ pub(super) fn write_element(host: &mut Host, target: &Array, at: usize, value: &
     let scalar = match value {
         Value::Scalar(scalar) => {
             if matches!(scalar, Scalar::C128(..)) && target.dtype().kind() < Kind::Complex {
-                return refuse("complex numbers would lose their imaginary part", "take `.real` first");
+                return refuse(
+                    "complex numbers would lose their imaginary part",
+                    "take `.real` first",
+                );
             }
             *scalar
         }
@@ -444,7 +471,9 @@ pub(super) fn write_element(host: &mut Host, target: &Array, at: usize, value: &
         }
         _ => match Number::of(value) {
             Some(number) => make::number_element(number, target.dtype())?,
-            None if ops::is_numpy(value) || value.is_iterable() && !matches!(value, Value::Str(_)) => {
+            None if ops::is_numpy(value)
+                || value.is_iterable() && !matches!(value, Value::Str(_)) =>
+            {
                 return raise(E::ValueError, "setting an array element with a sequence.");
             }
             None => {

@@ -19,7 +19,10 @@ pub(super) fn axis(at: i128, ndim: usize) -> Run<usize> {
     let n = ndim as i128;
     let place = if at < 0 { at + n } else { at };
     if place < 0 || place >= n {
-        return raise(E::ValueError, format!("axis {at} is out of bounds for array of dimension {ndim}"));
+        return raise(
+            E::ValueError,
+            format!("axis {at} is out of bounds for array of dimension {ndim}"),
+        );
     }
     Ok(place as usize)
 }
@@ -164,7 +167,12 @@ fn flip(a: &Array, axes: &[usize]) -> Array {
 }
 
 /// Calls a function that rearranges elements; `None` where `name` is none.
-pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywords) -> Run<Option<Value>> {
+pub(super) fn call(
+    host: &mut Host,
+    name: &str,
+    args: &[Value],
+    keywords: &Keywords,
+) -> Run<Option<Value>> {
     let a = |function: &'static str| Args::new(function, args.to_vec(), keywords.clone());
     let axis_argument = |host: &mut Host, value: Option<Value>, default: i128| -> Run<i128> {
         match value {
@@ -188,13 +196,15 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             let known: i128 = sizes.iter().filter(|n| **n >= 0).product();
             let unknown = sizes.iter().filter(|n| **n == -1).count();
             let length = source.len() as i128;
-            let asked = sizes.clone();
-            let cannot = || {
-                let shown: Vec<String> = asked.iter().map(i128::to_string).collect();
+            let cannot = |sizes: &[i128]| {
+                let shown: Vec<String> = sizes.iter().map(i128::to_string).collect();
                 let comma = if shown.len() == 1 { "," } else { "" };
                 raise(
                     E::ValueError,
-                    format!("cannot reshape array of size {length} into shape ({}{comma})", shown.join(",")),
+                    format!(
+                        "cannot reshape array of size {length} into shape ({}{comma})",
+                        shown.join(",")
+                    ),
                 )
             };
             match unknown {
@@ -206,11 +216,11 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
                         }
                     }
                 }
-                1 => return cannot(),
+                1 => return cannot(&sizes),
                 _ => return raise(E::ValueError, "can only specify one unknown dimension"),
             }
             if sizes.iter().any(|n| *n < 0) || sizes.iter().product::<i128>() != length {
-                return cannot();
+                return cannot(&sizes);
             }
             let shape: Vec<usize> = sizes.iter().map(|n| *n as usize).collect();
             match order {
@@ -360,7 +370,9 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             let shift = host.index(&shift.unwrap_or_default())?.unwrap_or(0);
             let (line, at) = match at.filter(|at| !matches!(at, Value::None)) {
                 None => (ravel(&source)?, 0),
-                Some(at) => ((*source).clone(), axis(host.index(&at)?.unwrap_or(0), source.ndim())?),
+                Some(at) => {
+                    ((*source).clone(), axis(host.index(&at)?.unwrap_or(0), source.ndim())?)
+                }
             };
             if line.is_empty() {
                 return Ok(Some(array(cast(&source, source.dtype())?)));
@@ -379,10 +391,15 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
         "repeat" => {
             let [object, count, at] = a("repeat").take(["a", "repeats", "axis"], 2)?;
             if at.is_some_and(|at| !matches!(at, Value::None)) {
-                return refuse("`np.repeat` along an axis is not supported in host code", "compute it in a kernel");
+                return refuse(
+                    "`np.repeat` along an axis is not supported in host code",
+                    "compute it in a kernel",
+                );
             }
             let source = make::as_array(host, &object.unwrap_or_default())?;
-            let Some(count) = host.index(&count.unwrap_or_default())?.and_then(|n| usize::try_from(n).ok()) else {
+            let Some(count) =
+                host.index(&count.unwrap_or_default())?.and_then(|n| usize::try_from(n).ok())
+            else {
                 return refuse("`np.repeat` takes one count here", "give an integer");
             };
             let line = expand(&ravel(&source)?, 1);
@@ -434,9 +451,11 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
                 .collect();
             let mut inner = 1;
             let mut all = Vec::new();
-            let shape = if name == "flatnonzero" { vec![source.len()] } else { source.shape().to_vec() };
+            let shape =
+                if name == "flatnonzero" { vec![source.len()] } else { source.shape().to_vec() };
             for &n in shape.iter().rev() {
-                let along: Vec<i64> = places.iter().map(|p| (p / inner % n.max(1)) as i64).collect();
+                let along: Vec<i64> =
+                    places.iter().map(|p| (p / inner % n.max(1)) as i64).collect();
                 all.push(array(Array::from_vec(along, &[places.len()])));
                 inner *= n.max(1);
             }
@@ -485,9 +504,14 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
         }
         "meshgrid" => {
             let (objects, options) = a("meshgrid").rest();
-            let ij = options.iter().any(|(name, value)| &**name == "indexing" && matches!(value, Value::Str(v) if &**v == "ij"));
+            let ij = options.iter().any(|(name, value)| {
+                &**name == "indexing" && matches!(value, Value::Str(v) if &**v == "ij")
+            });
             let [x, y] = objects.as_slice() else {
-                return refuse("`np.meshgrid` takes two arrays here", "combine them by broadcasting");
+                return refuse(
+                    "`np.meshgrid` takes two arrays here",
+                    "combine them by broadcasting",
+                );
             };
             let (x, y) = (make::as_array(host, x)?, make::as_array(host, y)?);
             let (n, m) = (x.len(), y.len());

@@ -66,7 +66,9 @@ enum Operand {
 impl Operand {
     fn of(host: &mut Host, value: &Value) -> Run<Operand> {
         Ok(match value {
-            Value::Array(array) => Operand::Strong { array: array.clone(), scalar: array.ndim() == 0 },
+            Value::Array(array) => {
+                Operand::Strong { array: array.clone(), scalar: array.ndim() == 0 }
+            }
             Value::Bool(v) => Operand::scalar(Scalar::Bool(*v)),
             Value::Scalar(scalar) => Operand::scalar(*scalar),
             Value::List(_) | Value::Tuple(_) => {
@@ -77,7 +79,10 @@ impl Operand {
                 None => {
                     return raise(
                         E::TypeError,
-                        format!("unsupported operand type(s): 'numpy.ndarray' and '{}'", value.type_name()),
+                        format!(
+                            "unsupported operand type(s): 'numpy.ndarray' and '{}'",
+                            value.type_name()
+                        ),
                     );
                 }
             },
@@ -104,7 +109,9 @@ impl Operand {
         match self {
             Operand::Strong { array, .. } if array.dtype() == dtype => Ok(array.clone()),
             Operand::Strong { array, .. } => cast(array, dtype).map(Arc::new),
-            Operand::Weak(number) => make::number_element(*number, dtype).map(|s| Arc::new(make::scalar_array(s))),
+            Operand::Weak(number) => {
+                make::number_element(*number, dtype).map(|s| Arc::new(make::scalar_array(s)))
+            }
         }
     }
 }
@@ -126,9 +133,13 @@ fn common(a: &Operand, b: &Operand) -> Run<DType> {
         if rank(&own) <= rank(dtype) { dtype.clone() } else { own }
     };
     let dtype = match (a, b) {
-        (Operand::Strong { array: a, .. }, Operand::Strong { array: b, .. }) => a.dtype().promote(b.dtype()),
+        (Operand::Strong { array: a, .. }, Operand::Strong { array: b, .. }) => {
+            a.dtype().promote(b.dtype())
+        }
         (Operand::Strong { array, .. }, Operand::Weak(number))
-        | (Operand::Weak(number), Operand::Strong { array, .. }) => Some(weak(number, array.dtype())),
+        | (Operand::Weak(number), Operand::Strong { array, .. }) => {
+            Some(weak(number, array.dtype()))
+        }
         (Operand::Weak(a), Operand::Weak(b)) => Some(weak(a, &weak(b, &DType::Bool))),
     };
     match dtype {
@@ -154,7 +165,10 @@ pub(super) fn broadcast_shape(shapes: &[&[usize]]) -> Run<Vec<usize>> {
                     .collect();
                 return raise(
                     E::ValueError,
-                    format!("operands could not be broadcast together with shapes {} ", shown.join(" ")),
+                    format!(
+                        "operands could not be broadcast together with shapes {} ",
+                        shown.join(" ")
+                    ),
                 );
             }
         }
@@ -163,7 +177,12 @@ pub(super) fn broadcast_shape(shapes: &[&[usize]]) -> Run<Vec<usize>> {
 }
 
 /// Applies a function to all pairs of elements.
-fn zip<T: Element, R: Element>(a: &Array, b: &Array, shape: &[usize], f: impl Fn(T, T) -> R) -> Array {
+fn zip<T: Element, R: Element>(
+    a: &Array,
+    b: &Array,
+    shape: &[usize],
+    f: impl Fn(T, T) -> R,
+) -> Array {
     let elements = |x: &Array| x.broadcast(shape).map_or_else(Vec::new, |x| x.to_vec::<T>());
     let out: Vec<R> = if b.len() == 1 {
         let y = b.to_vec::<T>()[0];
@@ -185,14 +204,38 @@ fn map<T: Element, R: Element>(a: &Array, f: impl Fn(T) -> R) -> Array {
 macro_rules! integers {
     ($dtype:expr, $t:ident => $body:expr, else $other:expr) => {
         match $dtype {
-            DType::I8 => { type $t = i8; $body }
-            DType::I16 => { type $t = i16; $body }
-            DType::I32 => { type $t = i32; $body }
-            DType::I64 => { type $t = i64; $body }
-            DType::U8 => { type $t = u8; $body }
-            DType::U16 => { type $t = u16; $body }
-            DType::U32 => { type $t = u32; $body }
-            DType::U64 => { type $t = u64; $body }
+            DType::I8 => {
+                type $t = i8;
+                $body
+            }
+            DType::I16 => {
+                type $t = i16;
+                $body
+            }
+            DType::I32 => {
+                type $t = i32;
+                $body
+            }
+            DType::I64 => {
+                type $t = i64;
+                $body
+            }
+            DType::U8 => {
+                type $t = u8;
+                $body
+            }
+            DType::U16 => {
+                type $t = u16;
+                $body
+            }
+            DType::U32 => {
+                type $t = u32;
+                $body
+            }
+            DType::U64 => {
+                type $t = u64;
+                $body
+            }
             _ => $other,
         }
     };
@@ -210,7 +253,11 @@ macro_rules! int_op {
                 let quotient = $x.wrapping_div($y);
                 let rest = $x.wrapping_rem($y);
                 #[allow(unused_comparisons, reason = "unsigned types have no negative values")]
-                if rest != 0 && (rest < 0) != ($y < 0) { quotient.wrapping_sub(1) } else { quotient }
+                if rest != 0 && (rest < 0) != ($y < 0) {
+                    quotient.wrapping_sub(1)
+                } else {
+                    quotient
+                }
             }
             BinaryOp::Mod => {
                 let rest = $x.wrapping_rem($y);
@@ -229,7 +276,11 @@ macro_rules! int_op {
                 result
             }
             BinaryOp::Shl => {
-                if ($y as u64) < u64::from($t::BITS) { $x << $y } else { 0 }
+                if ($y as u64) < u64::from($t::BITS) {
+                    $x << $y
+                } else {
+                    0
+                }
             }
             BinaryOp::Shr => {
                 if ($y as u64) < u64::from($t::BITS) {
@@ -251,23 +302,27 @@ fn finish(out: Array, scalar: bool) -> Value {
 
 /// `left op right`.
 pub(crate) fn binary(host: &mut Host, op: BinaryOp, left: &Value, right: &Value) -> Run<Value> {
+    // A scalar repeats a sequence as Python's integer would.
+    if op == BinaryOp::Mul {
+        for (sequence, scalar) in [(left, right), (right, left)] {
+            if let (Value::List(_) | Value::Tuple(_) | Value::Str(_), Value::Scalar(scalar)) =
+                (sequence, scalar)
+                && let (Some(n), false) = (scalar.as_int(), matches!(scalar, Scalar::Bool(_)))
+            {
+                return host.binary(op, sequence, &Value::Int(n));
+            }
+        }
+    }
     if let Value::Str(_) | Value::None | Value::Dict(_) | Value::Function(_) = right {
         return unsupported(op, left, right);
     }
     if let Value::Str(text) = left {
         return match op {
-            BinaryOp::Mod => crate::kernel::host::strings::percent(host, text, right).map(Value::str),
+            BinaryOp::Mod => {
+                crate::kernel::host::strings::percent(host, text, right).map(Value::str)
+            }
             _ => unsupported(op, left, right),
         };
-    }
-    // A scalar repeats a sequence as Python's integer would.
-    if op == BinaryOp::Mul
-        && let (Value::List(_) | Value::Tuple(_), Value::Scalar(s)) | (Value::Scalar(s), Value::List(_) | Value::Tuple(_)) =
-            (left, right)
-        && let Some(n) = s.as_int()
-    {
-        let sequence = if matches!(left, Value::Scalar(_)) { right } else { left };
-        return host.binary(op, sequence, &Value::Int(n));
     }
     if op == BinaryOp::MatMul {
         return super::reduce::matmul(host, left, right);
@@ -298,7 +353,10 @@ fn arithmetic(op: BinaryOp, a: &Operand, b: &Operand) -> Run<Array> {
     let name = ufunc_name(op);
     match (op, dtype.kind()) {
         (BinaryOp::Div, Kind::Bool | Kind::Signed | Kind::Unsigned) => dtype = DType::F64,
-        (BinaryOp::FloorDiv | BinaryOp::Mod | BinaryOp::Pow | BinaryOp::Shl | BinaryOp::Shr, Kind::Bool) => {
+        (
+            BinaryOp::FloorDiv | BinaryOp::Mod | BinaryOp::Pow | BinaryOp::Shl | BinaryOp::Shr,
+            Kind::Bool,
+        ) => {
             dtype = DType::I8;
         }
         (BinaryOp::Sub, Kind::Bool) => {
@@ -324,14 +382,17 @@ fn arithmetic(op: BinaryOp, a: &Operand, b: &Operand) -> Run<Array> {
     let (x, y) = (a.array(&dtype)?, b.array(&dtype)?);
     let (x, y, shape) = (&*x, &*y, shape.as_slice());
     if op == BinaryOp::Pow && dtype.is_integer() {
-        let negative = y.offsets().any(|at| y.read(at).and_then(|v| v.as_int()).is_some_and(|v| v < 0));
+        let negative =
+            y.offsets().any(|at| y.read(at).and_then(|v| v.as_int()).is_some_and(|v| v < 0));
         if negative {
             return raise(E::ValueError, "Integers to negative integer powers are not allowed.");
         }
     }
     Ok(match dtype {
         DType::Bool => match op {
-            BinaryOp::Add | BinaryOp::BitOr => zip(x, y, shape, |x: Bool, y: Bool| Bool::new(x.get() | y.get())),
+            BinaryOp::Add | BinaryOp::BitOr => {
+                zip(x, y, shape, |x: Bool, y: Bool| Bool::new(x.get() | y.get()))
+            }
             BinaryOp::BitXor => zip(x, y, shape, |x: Bool, y: Bool| Bool::new(x.get() ^ y.get())),
             _ => zip(x, y, shape, |x: Bool, y: Bool| Bool::new(x.get() & y.get())),
         },
@@ -357,10 +418,11 @@ fn arithmetic(op: BinaryOp, a: &Operand, b: &Operand) -> Run<Array> {
             };
             Complex { re, im }
         }),
-        ref other => integers!(other, T => zip(x, y, shape, |x: T, y: T| int_op!(op, x, y, T)), else zeros(dtype.clone(), shape)?),
+        ref other => {
+            integers!(other, T => zip(x, y, shape, |x: T, y: T| int_op!(op, x, y, T)), else zeros(dtype.clone(), shape)?)
+        }
     })
 }
-
 
 fn ufunc_name(op: BinaryOp) -> &'static str {
     match op {
@@ -397,7 +459,12 @@ fn float_op(op: BinaryOp, x: f64, y: f64) -> f64 {
 }
 
 /// `target op= right`.
-pub(crate) fn binary_in_place(host: &mut Host, op: BinaryOp, target: &Arc<Array>, right: &Value) -> Run<()> {
+pub(crate) fn binary_in_place(
+    host: &mut Host,
+    op: BinaryOp,
+    target: &Arc<Array>,
+    right: &Value,
+) -> Run<()> {
     super::select::check_writable(target)?;
     let left = Value::Array(target.clone());
     let result = binary(host, op, &left, right)?;
@@ -456,8 +523,10 @@ pub(crate) fn unary(host: &mut Host, op: UnaryOp, value: &Value) -> Run<Value> {
         (_, DType::F32) => map(&a, |v: f32| -v),
         (_, DType::F64) => map(&a, |v: f64| -v),
         (_, DType::C128) => map(&a, |v: Complex| Complex { re: -v.re, im: -v.im }),
-        (_, dtype) => integers!(dtype, T => map(&a, |v: T| if op == UnaryOp::Minus { v.wrapping_neg() } else { !v }),
-            else return raise(E::TypeError, "bad operand type: a record")),
+        (_, dtype) => {
+            integers!(dtype, T => map(&a, |v: T| if op == UnaryOp::Minus { v.wrapping_neg() } else { !v }),
+            else return raise(E::TypeError, "bad operand type: a record"))
+        }
     };
     Ok(finish(out, scalar))
 }
@@ -536,7 +605,12 @@ pub(crate) fn compare(host: &mut Host, op: CompareOp, left: &Value, right: &Valu
 }
 
 /// Calls an element-wise function; `None` where `name` is none.
-pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywords) -> Run<Option<Value>> {
+pub(super) fn call(
+    host: &mut Host,
+    name: &str,
+    args: &[Value],
+    keywords: &Keywords,
+) -> Run<Option<Value>> {
     let operator = match name {
         "add" => Some(BinaryOp::Add),
         "subtract" => Some(BinaryOp::Sub),
@@ -570,7 +644,8 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
                 value => make::as_array(host, value).map(|a| element(&a)),
             }
         };
-        let both_weak = !crate::kernel::host::ops::is_numpy(&x) && !crate::kernel::host::ops::is_numpy(&y);
+        let both_weak =
+            !crate::kernel::host::ops::is_numpy(&x) && !crate::kernel::host::ops::is_numpy(&y);
         Ok(if both_weak { (strong(host, &x)?, strong(host, &y)?) } else { (x, y) })
     };
     if let Some(op) = operator {
@@ -592,8 +667,8 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             let x = make::as_array(host, &x)?;
             unary(host, op, &element(&x))?
         }
-        "maximum" | "minimum" | "fmax" | "fmin" | "arctan2" | "hypot" | "copysign" | "fmod" | "nextafter"
-        | "logical_and" | "logical_or" | "logical_xor" => {
+        "maximum" | "minimum" | "fmax" | "fmin" | "arctan2" | "hypot" | "copysign" | "fmod"
+        | "nextafter" | "logical_and" | "logical_or" | "logical_xor" => {
             let (x, y) = two(host)?;
             let (a, b) = (Operand::of(host, &x)?, Operand::of(host, &y)?);
             let scalar = a.is_scalar() && b.is_scalar();
@@ -619,8 +694,12 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             let (a, b) = (a.array(&dtype)?, b.array(&dtype)?);
             let shape = broadcast_shape(&[test.shape(), a.shape(), b.shape()])?;
             let out = zeros(dtype, &shape)?;
-            if let (Some(t), Some(a), Some(b)) = (test.broadcast(&shape), a.broadcast(&shape), b.broadcast(&shape)) {
-                for (((at, t_at), a_at), b_at) in out.offsets().zip(t.offsets()).zip(a.offsets()).zip(b.offsets()) {
+            if let (Some(t), Some(a), Some(b)) =
+                (test.broadcast(&shape), a.broadcast(&shape), b.broadcast(&shape))
+            {
+                for (((at, t_at), a_at), b_at) in
+                    out.offsets().zip(t.offsets()).zip(a.offsets()).zip(b.offsets())
+                {
                     let pick = t.read(t_at).is_some_and(|t| t.truth());
                     if let Some(value) = if pick { a.read(a_at) } else { b.read(b_at) } {
                         out.write(at, value);
@@ -631,7 +710,8 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
             array(out)
         }
         "clip" => {
-            let [a, low, high] = Args::new("clip", args.to_vec(), keywords.clone()).take(["a", "a_min", "a_max"], 1)?;
+            let [a, low, high] = Args::new("clip", args.to_vec(), keywords.clone())
+                .take(["a", "a_min", "a_max"], 1)?;
             let mut result = a.unwrap_or_default();
             if let Value::List(_) | Value::Tuple(_) = result {
                 result = array((*make::as_array(host, &result)?).clone());
@@ -650,22 +730,31 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
                 Ok((a.clone(), a.ndim() == 0))
             };
             match name {
-                "absolute" | "fabs" | "square" | "sign" | "isnan" | "isinf" | "isfinite" | "signbit" | "logical_not"
-                | "floor" | "ceil" | "trunc" | "rint" | "round" | "conjugate" | "real" | "imag" | "reciprocal" => {
+                "absolute" | "fabs" | "square" | "sign" | "isnan" | "isinf" | "isfinite"
+                | "signbit" | "logical_not" | "floor" | "ceil" | "trunc" | "rint" | "round"
+                | "conjugate" | "real" | "imag" | "reciprocal" => {
                     let (a, scalar) = one(host, x)?;
                     let places = match (name, args.get(1), keywords.first()) {
                         ("round", Some(places), _) | ("round", None, Some((_, places))) => {
                             host.index(places)?.unwrap_or(0)
                         }
                         (_, None, None) => 0,
-                        _ => return refuse(format!("these arguments of `numpy.{name}` are not supported"), "give one array"),
+                        _ => {
+                            return refuse(
+                                format!("these arguments of `numpy.{name}` are not supported"),
+                                "give one array",
+                            );
+                        }
                     };
                     finish(single(host, name, &a, places)?, scalar)
                 }
                 _ => {
                     let Some(function) = math::function(name) else { return Ok(None) };
                     if args.len() != 1 || !keywords.is_empty() {
-                        return refuse(format!("these arguments of `numpy.{name}` are not supported"), "give one array");
+                        return refuse(
+                            format!("these arguments of `numpy.{name}` are not supported"),
+                            "give one array",
+                        );
                     }
                     let (a, scalar) = one(host, x)?;
                     finish(
@@ -677,7 +766,9 @@ pub(super) fn call(host: &mut Host, name: &str, args: &[Value], keywords: &Keywo
                             }),
                             (DType::C128 | DType::Record(_), _) => {
                                 return refuse(
-                                    format!("`numpy.{name}` of complex numbers is not supported in host code"),
+                                    format!(
+                                        "`numpy.{name}` of complex numbers is not supported in host code"
+                                    ),
                                     "compute it in a kernel",
                                 );
                             }
@@ -720,7 +811,9 @@ fn pairwise(name: &str, a: &Operand, b: &Operand) -> Run<Array> {
     if name.starts_with("logical") {
         let truth = |x: &Operand| -> Run<Arc<Array>> {
             match x {
-                Operand::Weak(n) => Ok(Arc::new(make::scalar_array(Scalar::Bool(*n != Number::Int(0))))),
+                Operand::Weak(n) => {
+                    Ok(Arc::new(make::scalar_array(Scalar::Bool(*n != Number::Int(0)))))
+                }
                 Operand::Strong { array, .. } => cast(array, &DType::Bool).map(Arc::new),
             }
         };
@@ -755,10 +848,17 @@ fn pairwise(name: &str, a: &Operand, b: &Operand) -> Run<Array> {
         (DType::F64, None) => zip(&x, &y, &shape, pick),
         (DType::F32, None) => zip(&x, &y, &shape, |x: f32, y: f32| pick(x.into(), y.into()) as f32),
         (DType::Bool, _) => zip(&x, &y, &shape, |x: Bool, y: Bool| {
-            Bool::new(if matches!(name, "maximum" | "fmax") { x.get() | y.get() } else { x.get() & y.get() })
+            Bool::new(if matches!(name, "maximum" | "fmax") {
+                x.get() | y.get()
+            } else {
+                x.get() & y.get()
+            })
         }),
         (DType::C128 | DType::Record(_), _) => {
-            return refuse(format!("`numpy.{name}` of these is not supported in host code"), "compute it in a kernel");
+            return refuse(
+                format!("`numpy.{name}` of these is not supported in host code"),
+                "compute it in a kernel",
+            );
         }
         (other, _) => integers!(other, T => zip(&x, &y, &shape, |x: T, y: T| {
             if float.is_some() {
@@ -773,7 +873,9 @@ fn single(host: &mut Host, name: &str, a: &Array, places: i128) -> Run<Array> {
     let dtype = a.dtype().clone();
     let same = |a: &Array| cast(a, a.dtype());
     Ok(match (name, &dtype) {
-        (_, DType::Record(_)) => return raise(E::TypeError, format!("ufunc '{name}' not supported for records")),
+        (_, DType::Record(_)) => {
+            return raise(E::TypeError, format!("ufunc '{name}' not supported for records"));
+        }
         ("isnan" | "isinf" | "isfinite", _) => {
             let test = |v: f64| match name {
                 "isnan" => v.is_nan(),
@@ -781,12 +883,18 @@ fn single(host: &mut Host, name: &str, a: &Array, places: i128) -> Run<Array> {
                 _ => v.is_finite(),
             };
             map(a, |z: Complex| {
-                Bool::new(if name == "isfinite" { test(z.re) && test(z.im) } else { test(z.re) || test(z.im) })
+                Bool::new(if name == "isfinite" {
+                    test(z.re) && test(z.im)
+                } else {
+                    test(z.re) || test(z.im)
+                })
             })
         }
         ("signbit", _) => map(a, |v: f64| Bool::new(v.is_sign_negative())),
         ("logical_not", _) => map(a, |z: Complex| Bool::new(z.re == 0.0 && z.im == 0.0)),
-        ("real" | "imag", DType::C128) => map(a, |z: Complex| if name == "real" { z.re } else { z.im }),
+        ("real" | "imag", DType::C128) => {
+            map(a, |z: Complex| if name == "real" { z.re } else { z.im })
+        }
         ("real", _) => same(a)?,
         ("imag", _) => zeros(dtype.clone(), a.shape())?,
         ("conjugate", DType::C128) => map(a, |z: Complex| Complex { re: z.re, im: -z.im }),
@@ -797,22 +905,37 @@ fn single(host: &mut Host, name: &str, a: &Array, places: i128) -> Run<Array> {
             let (re, im) = number::complex_mul((z.re, z.im), (z.re, z.im));
             Complex { re, im }
         }),
-        ("round", DType::C128) => map(a, |z: Complex| Complex { re: round(z.re, places), im: round(z.im, places) }),
+        ("round", DType::C128) => {
+            map(a, |z: Complex| Complex { re: round(z.re, places), im: round(z.im, places) })
+        }
         (_, DType::C128) => {
-            return refuse(format!("`numpy.{name}` of complex numbers is not supported in host code"), "compute it in a kernel");
+            return refuse(
+                format!("`numpy.{name}` of complex numbers is not supported in host code"),
+                "compute it in a kernel",
+            );
         }
         ("fabs" | "rint", dtype) if dtype.kind() < Kind::Float => {
             if dtype.size() < 4 {
-                return refuse("the result would be a narrower float", "convert with `.astype(np.float64)` first");
+                return refuse(
+                    "the result would be a narrower float",
+                    "convert with `.astype(np.float64)` first",
+                );
             }
             map(a, |v: f64| if name == "fabs" { v.abs() } else { v.round_ties_even() })
         }
         (_, DType::F64) => map(a, |v: f64| float_single(name, v, places)),
         (_, DType::F32) => map(a, |v: f32| {
-            if name == "round" && places != 0 { round32(v, places) } else { float_single(name, v.into(), places) as f32 }
+            if name == "round" && places != 0 {
+                round32(v, places)
+            } else {
+                float_single(name, v.into(), places) as f32
+            }
         }),
         (_, DType::Bool) => {
-            return refuse(format!("`numpy.{name}` of bools is not supported in host code"), "convert with `.astype(np.int64)` first");
+            return refuse(
+                format!("`numpy.{name}` of bools is not supported in host code"),
+                "convert with `.astype(np.int64)` first",
+            );
         }
         ("round", other) if places < 0 => {
             let _ = host;
@@ -822,7 +945,7 @@ fn single(host: &mut Host, name: &str, a: &Array, places: i128) -> Run<Array> {
             }), else same(a)?)
         }
         (_, other) => integers!(other, T => map(a, |v: T| {
-            #[allow(unused_comparisons, reason = "unsigned types have no negative values")]
+            #[allow(unused_comparisons, clippy::absurd_extreme_comparisons, reason = "unsigned types have no negative values")]
             let negative = v < 0;
             match name {
                 "absolute" if negative => v.wrapping_neg(),
@@ -860,10 +983,18 @@ fn round(v: f64, places: i128) -> f64 {
         return v.round_ties_even();
     }
     let factor = 10f64.powi(places.unsigned_abs().min(400) as i32);
-    if places > 0 { (v * factor).round_ties_even() / factor } else { (v / factor).round_ties_even() * factor }
+    if places > 0 {
+        (v * factor).round_ties_even() / factor
+    } else {
+        (v / factor).round_ties_even() * factor
+    }
 }
 
 fn round32(v: f32, places: i128) -> f32 {
     let factor = 10f32.powi(places.unsigned_abs().min(60) as i32);
-    if places > 0 { (v * factor).round_ties_even() / factor } else { (v / factor).round_ties_even() * factor }
+    if places > 0 {
+        (v * factor).round_ties_even() / factor
+    } else {
+        (v / factor).round_ties_even() * factor
+    }
 }

@@ -1,0 +1,30 @@
+import numpy as np
+a = np.arange(12).reshape(3, 4)
+print(a, a.shape, a.dtype, a.T, a[1], a[:, 1], a[1:, ::2], a[-1, -1], a[a > 5], a[[0, 2]], a[:, [1, 3]], a[..., 0], a[None, 0], sep="\n")
+b = a * 1.5 + 1; print(b, b.sum(), b.mean(), b.std(), b.max(), b.min(axis=0), b.sum(axis=1), b.argmax(), (b > 5).sum(), (b > 5).any(), b.astype(int), sep="\n")
+a[0] = 9; a[:, 2] = [1, 2, 3]; a[a == 9] = 0; a[1, 1] += 100; print(a); a += 1; print(a, a.copy() is a, a.size, a.ndim, len(a), a.nbytes)
+print(np.zeros(3), np.ones((2, 2)), np.full(3, 7), np.full((2,), 1.5), np.empty(0), np.eye(3), np.linspace(0, 1, 5), np.arange(0, 1, 0.25), np.arange(5, 0, -2), np.arange(3, dtype=np.float32), sep="\n")
+print(np.array([1, 2.5]), np.array([1, 2], dtype=np.int8), np.array([[1, 2], [3, 4]], dtype=float), np.array([True, False]), np.array([1 + 2j, 3]), np.array((1, 2)), np.array(5), np.array([]), sep="\n")
+x = np.array([1.0, 4.0, 9.0]); print(np.sqrt(x), np.exp(np.array([0.0, 1.0])), np.abs(np.array([-1, 2])), np.maximum(x, 4), np.where(x > 3, x, 0), np.clip(x, 2, 5), np.cumsum(x), np.dot(x, x), x @ x, np.sort(np.array([3, 1, 2])), np.argsort(np.array([3, 1, 2])), np.unique(np.array([3, 1, 3])), sep="\n")
+print(np.concatenate([x, x]), np.stack([x, x]), np.vstack([x, x]), np.hstack([x, x]), x.reshape(-1, 1), x[::-1], np.diff(x), np.outer([1, 2], [3, 4]), np.round(np.array([1.234, 5.678]), 1), np.floor(x / 2), x // 2, x % 2, -x, x ** 2, 2 ** np.arange(5), sep="\n")
+print(np.int64(5) + 1, np.float64(1.5) * 2, np.int32(7) // 2, np.float32(0.1) + 1, type(np.int64(5) + 1).__name__, np.int8(100) + np.int8(20), np.uint8(200) + np.uint8(50), np.int64(7) / 2, np.int64(2) ** 10, np.bool_(True) & False, np.float64(3).is_integer(), int(np.int64(3)), float(np.float32(0.5)))
+print(a.tolist(), x.tolist(), x[0].item(), repr(x[0]), [x[1], a[0, 0]], x.all(), np.any(x > 8), bool(x[0]), np.isnan(np.array([1.0, np.nan])), np.inf, -np.inf, np.nan, np.pi)
+r = np.dtype([("m", np.float64), ("n", np.int32), ("f", np.bool_)])
+p = np.zeros(3, dtype=r); p["m"] = [1.5, 2.5, 3.5]; p[1] = (9.0, 4, True); p[2]["n"] = 7; print(p, p["m"], p[1], p[1]["m"], p[1].n if False else p[1]["n"], p.dtype, p.shape, p.dtype.names, r.itemsize, np.dtype([("a", np.int8), ("b", np.float64)], align=True).itemsize)
+for row in np.arange(4).reshape(2, 2):
+    for v in row: print(v, type(v).__name__, end=" ")
+print()
+for i, v in enumerate(np.array([1.5, 2.5])): print(i, v)
+print(np.array_equal(x, x), np.allclose(x, x + 1e-9), (x == x).all(), x.dtype == np.float64, x.dtype == "float64", np.float64 == x.dtype, x.dtype.name, x.dtype.kind, np.dtype("int32"), np.zeros_like(a).shape, np.ones_like(x), np.argmin(x), x.ravel(), a.flatten()[:3], a.transpose().shape, np.prod(x), np.median(x), np.var(x))
+for f in (lambda: a[10], lambda: a[0, 10], lambda: x.reshape(2, 2), lambda: x + np.array([1, 2]), lambda: np.array([1, 2])[1.5], lambda: np.zeros(-1), lambda: x["a"], lambda: bool(x), lambda: int(x), lambda: np.array([[1, 2], [3]]), lambda: np.int8(300), lambda: np.array([1, 2], dtype=np.int8) + 300, lambda: a[0, 0, 0], lambda: np.arange(3) ** -1, lambda: x.nope if False else 1, lambda: np.max(np.array([])), lambda: np.dot(np.ones(2), np.ones(3))):
+    try:
+        print(f())
+    except Exception as e:
+        print(type(e).__name__, "|", e)
+u = np.arange(6, dtype=np.uint8); u[0] = 255; print(u, u + 1, u.sum(), u.dtype, u.astype(np.int8), (u * 2).dtype, np.arange(3) + np.arange(3, dtype=np.float32), np.array([1], dtype=np.int32) + np.array([1], dtype=np.uint32))
+z = np.array([1 + 2j, 3 - 1j]); print(z.real, z.imag, z.conj(), abs(z), z * 2, z.sum(), np.abs(z[0])); z.real[0] = 5; print(z)
+v = a[1]; v[0] = -1; print(a, v.base is a if False else "", a.sum(axis=0), np.sum(a), a.max(axis=1), a.mean(axis=0), a.cumsum(), (a > 2).astype(np.int64), sep="\n")
+w = np.array([3, 1, 2]); w.sort(); print(w, w.argmax(), np.flip(w), np.roll(w, 1), np.repeat(w, 2), np.tile(w, 2), np.nonzero(w > 1), np.count_nonzero(w > 1), np.bincount(np.array([0, 1, 1])), np.searchsorted(w, 2), w.fill(0), w)
+i8 = np.array([127, -128], dtype=np.int8); print(i8 + np.int8(1), -i8, abs(i8), ~i8, i8 << 1, i8 // 2, i8 % 7, i8 / 2, (i8 > 0), i8 & 15)
+print(np.arange(10)[2:8:3], np.arange(10)[-3:], np.arange(10)[::-3], np.arange(27).reshape(3, 3, 3)[1, :, 2], np.zeros((2, 3)).T.shape, np.ones((3, 1)) + np.ones(4), sep="\n")
+print(str(np.float32(1.1)), np.float32(1.1) * np.float32(1.1), np.array([1.1], dtype=np.float32) * 2, np.float64(np.float32(1.1)), np.float32(16777217), np.array([0.1, 0.2], dtype=np.float32).sum())
