@@ -87,8 +87,6 @@ mod libm {
     unsafe extern "C" {
         pub(super) safe fn erf(x: f64) -> f64;
         pub(super) safe fn erfc(x: f64) -> f64;
-        pub(super) safe fn tgamma(x: f64) -> f64;
-        pub(super) safe fn lgamma(x: f64) -> f64;
         pub(super) safe fn asinh(x: f64) -> f64;
         pub(super) safe fn acosh(x: f64) -> f64;
         pub(super) safe fn atanh(x: f64) -> f64;
@@ -125,8 +123,6 @@ pub(super) fn function(name: &str) -> Option<fn(f64) -> f64> {
         "fabs" => f64::abs,
         "erf" => |x| libm::erf(x),
         "erfc" => |x| libm::erfc(x),
-        "gamma" => |x| libm::tgamma(x),
-        "lgamma" => |x| libm::lgamma(x),
         "degrees" | "rad2deg" => |x| x * (180.0 / std::f64::consts::PI),
         "radians" | "deg2rad" => |x| x * (std::f64::consts::PI / 180.0),
         _ => return None,
@@ -217,6 +213,27 @@ pub(super) fn call(
                     }
                     Ok(Value::Float(numerator / denominator))
                 }
+            }
+        }
+        "gamma" | "lgamma" => {
+            let [value] = a.exactly()?;
+            let x = real(host, value)?;
+            let whole = x.fract() == 0.0;
+            match name {
+                _ if x.is_nan() => Ok(Value::Float(x)),
+                _ if whole && x <= 0.0 && x.is_finite() => domain(),
+                _ if x == f64::INFINITY => Ok(Value::Float(x)),
+                "lgamma" if x == f64::NEG_INFINITY => Ok(Value::Float(f64::INFINITY)),
+                "lgamma" if x == 1.0 || x == 2.0 => Ok(Value::Float(0.0)),
+                "gamma" if x == f64::NEG_INFINITY => domain(),
+                "gamma" if whole && x <= 23.0 => {
+                    Ok(Value::Float((1..x as u64).map(|n| n as f64).product()))
+                }
+                // Python's own series ends in other last digits than C's.
+                _ => refuse(
+                    format!("`math.{name}` of this number is not supported in host code"),
+                    "call it in a kernel",
+                ),
             }
         }
         "factorial" => {

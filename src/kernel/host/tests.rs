@@ -331,6 +331,7 @@ fn what_is_not_supported_is_refused_with_place_and_hint() {
         ("from numba.core.errors import TypingError\n", 1, "numba.core.errors"),
         ("import numpy.linalg\n", 1, "numpy.linalg"),
         ("f = open('x')\n", 1, "open"),
+        ("import math\nmath.lgamma(2.5)\n", 2, "lgamma"),
         ("class C(dict):\n    pass\n", 1, "based on"),
         ("from math import *\n", 1, "import *"),
         ("x = [1 for i in {3, 4}]\n", 1, "set"),
