@@ -1753,7 +1753,7 @@ impl Walker<'_> {
     }
 
     fn round(&mut self, val: Val, decimals: Val, span: Span) -> Res<Option<Val>> {
-        let types = self.element_types(&[val.clone()], span)?;
+        let types = self.element_types(std::slice::from_ref(&val), span)?;
         let ty = types[0].clone();
         if !ty.is_float() {
             return Ok(match ty {

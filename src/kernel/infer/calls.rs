@@ -1233,10 +1233,10 @@ impl Walker<'_> {
     }
 }
 
-fn overload_types(
-    args: &[Val],
-    keywords: &[(Name, Val)],
-) -> Option<(Vec<Ty>, Vec<(Arc<str>, Ty)>)> {
+/// The types of positional arguments, and of those given by keyword.
+type ArgumentTypes = (Vec<Ty>, Vec<(Arc<str>, Ty)>);
+
+fn overload_types(args: &[Val], keywords: &[(Name, Val)]) -> Option<ArgumentTypes> {
     let ty = |val: &Val| val.ty().map(|ty| ty.unliteral());
     Some((
         args.iter().map(ty).collect::<Option<_>>()?,

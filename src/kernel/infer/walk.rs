@@ -68,6 +68,9 @@ pub(super) struct Returns {
 /// What all variables hold.
 pub(super) type State = Vec<Slot>;
 
+/// Paths that meet somewhere: the place holder at the end of each, and what variables hold there.
+type Paths = Vec<(Patch, State)>;
+
 /// A place in the code that may need conversions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patch(usize);
@@ -80,8 +83,8 @@ struct Loop {
     exit: Label,
     /// Where `continue` goes.
     next: Label,
-    breaks: Vec<(Patch, State)>,
-    nexts: Vec<(Patch, State)>,
+    breaks: Paths,
+    nexts: Paths,
     /// Whether rounds run in parallel.
     parallel: bool,
 }
@@ -480,7 +483,7 @@ impl<'w> Walker<'w> {
     }
 
     /// Goes on where these paths meet; where there are none, nothing is reached.
-    fn meet(&mut self, paths: Vec<(Patch, State)>) {
+    fn meet(&mut self, paths: Paths) {
         let states: Vec<&State> = paths.iter().map(|(_, state)| state).collect();
         let joined = self.join_states(&states);
         if let Some(joined) = &joined {
@@ -926,7 +929,7 @@ impl<'w> Walker<'w> {
     fn fixed<T>(
         &mut self,
         assigned: &[Name],
-        mut round: impl FnMut(&mut Self) -> Res<(Vec<(Patch, State)>, T)>,
+        mut round: impl FnMut(&mut Self) -> Res<(Paths, T)>,
     ) -> Res<(State, T)> {
         let Some((entry, before)) = self.mark() else { return Err(Stop::Unknown) };
         let mut head = before.clone();
@@ -1066,7 +1069,7 @@ impl<'w> Walker<'w> {
         kind: StmtKind,
         exit: Label,
         label: Label,
-        (mut done, breaks): (Vec<(Patch, State)>, Vec<(Patch, State)>),
+        (mut done, breaks): (Paths, Paths),
         orelse: &[syntax::Stmt],
     ) -> Res<()> {
         if exit == label {

@@ -81,7 +81,7 @@ fn rules_of_one_operand_are_numbas() {
         let of = |ty: &Ty| match name {
             "operator.neg" => unary(UnaryOp::Minus, ty).map(|rule| rule.result),
             "operator.invert" => unary(UnaryOp::Invert, ty).map(|rule| rule.result),
-            name => ufunc(name, &[ty.clone()], None).map(|rule| rule.result),
+            name => ufunc(name, std::slice::from_ref(ty), None).map(|rule| rule.result),
         };
         let ours: String = types().iter().map(|ty| shown(of(ty))).collect();
         assert_eq!(ours, theirs, "{name} of {LETTERS}");
