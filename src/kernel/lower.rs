@@ -14,12 +14,14 @@
 //! | `scalar`, `complex` | arithmetic |
 //! | `array` | elements, views, new arrays |
 //! | `elementwise` | maps, folds, assignments to views: one loop each |
+//! | `vector` | the same on vectors |
 //! | `facts` | what is known of indices, so that they need no check |
 //! | `parallel` | loops on many threads |
 //! | `entry` | the way in from the host |
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cranelift_codegen::ir::Function as Clif;
 use cranelift_codegen::isa::TargetIsa;
@@ -39,6 +41,7 @@ mod r#gen;
 mod parallel;
 mod scalar;
 mod stmt;
+mod vector;
 
 #[cfg(test)]
 mod tests;
@@ -89,6 +92,15 @@ impl std::error::Error for LowerError {}
 pub fn lower(function: &ir::Function, isa: &dyn TargetIsa) -> Result<Lowered, LowerError> {
     check::check(function)
         .map_err(|reason| LowerError { function: function.name.clone(), reason })?;
+    // What the rules do not rule out and the builder asserts is an error of this kernel, not the end of the process.
+    let built = catch_unwind(AssertUnwindSafe(|| build(function, isa)));
+    built.map_err(|_| LowerError {
+        function: function.name.clone(),
+        reason: "it could not be lowered, which is a fault of cachelift".into(),
+    })
+}
+
+fn build(function: &ir::Function, isa: &dyn TargetIsa) -> Lowered {
     let mut shared = Shared::default();
     let mut context = FunctionBuilderContext::new();
     let unit = r#gen::unit(function, isa, &mut shared, &mut context);
@@ -99,7 +111,7 @@ pub fn lower(function: &ir::Function, isa: &dyn TargetIsa) -> Result<Lowered, Lo
         functions.push(parallel::part(function, &part, isa, &mut shared, &mut context));
         done += 1;
     }
-    Ok(Lowered { functions, references: shared.references })
+    Lowered { functions, references: shared.references }
 }
 
 /// A function by C's convention, with the parameters and the result of the unit `name`, that calls it: what a

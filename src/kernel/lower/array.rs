@@ -453,11 +453,12 @@ impl<'a> Gen<'a, '_> {
 
     pub(super) fn array_of(&mut self, shape: &[u32], items: &'a [Expr], ty: &ArrayType) -> Lanes {
         let Element::Scalar(scalar) = ty.element else { unreachable!("checked") };
-        let values: Vec<Lanes> = items.iter().map(|item| self.expr(item)).collect();
         let lengths: Vec<Value> = shape.iter().map(|length| self.int(i64::from(*length))).collect();
         let lanes = self.allocate(&lengths, ty, false);
-        for (at, value) in values.iter().enumerate() {
-            self.store_scalar(scalar, lanes[1], (at as u32 * scalar.size()) as i32, value);
+        // One by one, so that few values are alive at a time.
+        for (at, item) in items.iter().enumerate() {
+            let value = self.expr(item);
+            self.store_scalar(scalar, lanes[1], (at as u32 * scalar.size()) as i32, &value);
         }
         lanes
     }
@@ -476,19 +477,16 @@ impl<'a> Gen<'a, '_> {
         step: i64,
         body: impl FnOnce(&mut Self, Value),
     ) {
-        let (head, inside) = (self.b.create_block(), self.b.create_block());
-        let leave = self.b.create_block();
-        let at = self.b.append_block_param(head, types::I64);
-        self.jump(head, &[start]);
-        self.b.switch_to_block(head);
-        let go_on = self.b.ins().icmp(IntCC::SignedLessThan, at, end);
-        self.b.ins().brif(go_on, inside, &[], leave, &[]);
+        let (inside, leave) = (self.b.create_block(), self.b.create_block());
+        let at = self.b.append_block_param(inside, types::I64);
+        let go_on = self.b.ins().icmp(IntCC::SignedLessThan, start, end);
+        self.b.ins().brif(go_on, inside, &[start.into()], leave, &[]);
         self.b.switch_to_block(inside);
-        self.b.seal_block(inside);
         body(self, at);
         let next = self.b.ins().iadd_imm_s(at, step);
-        self.jump(head, &[next]);
-        self.b.seal_block(head);
+        let go_on = self.b.ins().icmp(IntCC::SignedLessThan, next, end);
+        self.b.ins().brif(go_on, inside, &[next.into()], leave, &[]);
+        self.b.seal_block(inside);
         self.b.switch_to_block(leave);
         self.b.seal_block(leave);
     }

@@ -23,8 +23,7 @@ impl<'a> Gen<'a, '_> {
                 for &length in &constant.shape {
                     lanes.push(self.int(length as i64));
                 }
-                let dense = crate::kernel::ir::ArrayType { ..constant.ty.clone() };
-                self.relayout(&dense, expr.ty.as_array().expect("checked"), lanes)
+                self.relayout(&constant.ty, expr.ty.as_array().expect("checked"), lanes)
             }
             ExprKind::Local(local) => self.get_vars(*local),
             ExprKind::Cast(inner) => {

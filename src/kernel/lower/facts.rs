@@ -12,8 +12,8 @@
 //! for certain, and whatever it was made of is as it was. So two equal names always stand for equal numbers.
 
 use crate::kernel::ir::{
-    BinaryOp, Const, Elementwise, Expr, ExprKind, Fill, For, Function, LocalId, Stmt, StmtKind,
-    Subscript, Type,
+    Access, BinaryOp, Const, Element1, Elementwise, Expr, ExprKind, Fill, For, Function, LocalId,
+    Stmt, StmtKind, Subscript, Type,
 };
 
 /// What determines a length or a bound.
@@ -34,12 +34,13 @@ struct Bound {
     offset: i64,
 }
 
-/// `low <= local < high`, where it is known.
+/// `low <= value < high`, where it is known.
 #[derive(Clone, Copy, Debug)]
 struct Range {
-    local: LocalId,
     low: i64,
     high: Option<Bound>,
+    /// Whether `low` is only true if `high` is the length of an array, which never wraps.
+    if_length: bool,
 }
 
 /// What is known of an index.
@@ -61,8 +62,20 @@ pub(super) struct Facts {
     is_param: Vec<bool>,
     /// Locals that are assigned once, and have been.
     certain: Vec<(LocalId, Made)>,
-    /// The loops that we are in.
-    ranges: Vec<Range>,
+    /// Locals that count, or are made of some that do, and whether that is still true.
+    ranges: Vec<(LocalId, Range, bool)>,
+    /// Indices that were found to be in range before the loop that we are in.
+    proven: Vec<Use>,
+}
+
+/// An index into an axis of an array, in the body of a loop.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Use {
+    pub(super) array: LocalId,
+    pub(super) axis: u32,
+    pub(super) index: Expr,
+    /// What is added to the loop's counter, if the index counts with it; else it stays as it is.
+    pub(super) counts: Option<i64>,
 }
 
 /// What a local that is assigned once was made of.
@@ -84,6 +97,7 @@ impl Facts {
             is_param: vec![false; function.locals.len()],
             certain: Vec::new(),
             ranges: Vec::new(),
+            proven: Vec::new(),
         };
         for param in &function.params {
             facts.is_param[param.0 as usize] = true;
@@ -111,6 +125,11 @@ impl Facts {
 
     /// Notes an assignment that was just built.
     pub(super) fn assign(&mut self, local: LocalId, value: &Expr) {
+        let range = if value.ty == Type::I64 { self.range(value) } else { None };
+        self.forget(local);
+        if let Some(range) = range {
+            self.ranges.push((local, range, true));
+        }
         if self.is_param[local.0 as usize] || self.assigned[local.0 as usize] != 1 {
             return;
         }
@@ -124,13 +143,26 @@ impl Facts {
         self.certain.push((local, made));
     }
 
-    /// Enters statements of their own. What it gives is for [`end`](Self::end).
-    pub(super) fn begin(&mut self) -> usize {
-        self.certain.len()
+    /// From here on a local may be anything.
+    fn forget(&mut self, local: LocalId) {
+        for (known, _, holds) in &mut self.ranges {
+            *holds &= *known != local;
+        }
     }
 
-    pub(super) fn end(&mut self, before: usize) {
-        self.certain.truncate(before);
+    /// Enters statements of their own. What it gives is for [`end`](Self::end).
+    pub(super) fn begin(&mut self) -> (usize, usize) {
+        (self.certain.len(), self.ranges.len())
+    }
+
+    pub(super) fn end(&mut self, before: (usize, usize)) {
+        self.certain.truncate(before.0);
+        self.ranges.truncate(before.1);
+    }
+
+    /// Forgets what the body of a loop changes, before it is built.
+    pub(super) fn enter_loop(&mut self, body: &[Stmt]) {
+        each_assigned(body, &mut |local| self.forget(local));
     }
 
     fn made(&self, local: LocalId) -> Option<&Made> {
@@ -181,109 +213,200 @@ impl Facts {
         }
     }
 
-    /// Enters a loop whose body is about to be built. What it gives is for [`leave`](Self::leave).
-    pub(super) fn enter(&mut self, rounds: &For) -> usize {
-        let before = self.ranges.len();
+    /// Enters a counting loop whose body is about to be built. What it gives is for [`end`](Self::end).
+    pub(super) fn enter(&mut self, rounds: &For) -> (usize, usize) {
+        // The bounds are of the time before the first round.
+        let (start, stop) = (self.range(&rounds.start), self.bound(&rounds.stop));
+        let first = self.bound(&rounds.start);
+        self.enter_loop(&rounds.body);
+        let before = self.begin();
         let mut is_assigned = false;
         each_assigned(&rounds.body, &mut |local| is_assigned |= local == rounds.local);
-        let constant = |expr: &Expr| match expr.kind {
-            ExprKind::Const(Const::Int(value)) => Some(value),
-            _ => None,
+        self.forget(rounds.local);
+        let ExprKind::Const(Const::Int(step)) = rounds.step.kind else { return before };
+        let range = if step > 0 {
+            let low = start.filter(|range| !range.if_length).map_or(i64::MIN, |range| range.low);
+            Range { low, high: stop, if_length: false }
+        } else {
+            // Downwards to a constant: never below it, never above the start.
+            let ExprKind::Const(Const::Int(stop)) = rounds.stop.kind else { return before };
+            let above =
+                |bound: Bound| Some(Bound { offset: bound.offset.checked_add(1)?, ..bound });
+            Range { low: stop.saturating_add(1), high: first.and_then(above), if_length: false }
         };
-        let up = constant(&rounds.step).is_some_and(|step| step > 0);
-        if !is_assigned && up {
-            let low = self.low(&rounds.start).unwrap_or(i64::MIN);
-            let high = self.bound(&rounds.stop);
-            self.ranges.push(Range { local: rounds.local, low, high });
-        }
-        if !is_assigned && constant(&rounds.step).is_some_and(|step| step < 0) {
-            // Downwards to a stop that is -1 or above: never negative; never above the start.
-            if let Some(stop) = constant(&rounds.stop) {
-                let high = self
-                    .bound(&rounds.start)
-                    .map(|bound| Bound { offset: bound.offset + 1, ..bound });
-                self.ranges.push(Range { local: rounds.local, low: stop.saturating_add(1), high });
-            }
+        if step != 0 && !is_assigned {
+            self.ranges.push((rounds.local, range, true));
         }
         before
     }
 
-    pub(super) fn leave(&mut self, before: usize) {
-        self.ranges.truncate(before);
+    /// The indices in the body of an innermost loop that need a check, and that one comparison before the loop can tell
+    /// to be in range for all of its rounds.
+    pub(super) fn uses(&mut self, rounds: &For) -> Vec<Use> {
+        const MOST: usize = 16;
+        let up = matches!(rounds.step.kind, ExprKind::Const(Const::Int(1..)));
+        let (mut is_innermost, mut size) = (up, 0);
+        each_stmt(&rounds.body, &mut |stmt| {
+            let loops =
+                matches!(stmt.kind, StmtKind::For(_) | StmtKind::ParFor(_) | StmtKind::Loop(..));
+            is_innermost &= !loops;
+        });
+        each_expr(&rounds.body, &mut |_| size += 1);
+        if !is_innermost || size > 400 {
+            return Vec::new();
+        }
+        let mut assigned = Vec::new();
+        each_assigned(&rounds.body, &mut |local| assigned.push(local));
+        let mut counters = Vec::new();
+        if !assigned.contains(&rounds.local) {
+            counters.push(rounds.local);
+            if let Some(StmtKind::Assign(local, value)) = rounds.body.first().map(|it| &it.kind)
+                && value.kind == ExprKind::Local(rounds.local)
+                && value.ty == Type::I64
+                && assigned.iter().filter(|known| *known == local).count() == 1
+            {
+                counters.push(*local);
+            }
+        }
+        let before = self.enter(rounds);
+        if let Some(StmtKind::Assign(local, value)) = rounds.body.first().map(|it| &it.kind) {
+            self.assign(*local, value);
+        }
+        let mut uses = Vec::new();
+        each_element(&rounds.body, &mut |element| {
+            let ExprKind::Local(array) = element.array.kind else { return };
+            if assigned.contains(&array) || element.access == Access::InRange {
+                return;
+            }
+            for (axis, index) in element.indices.iter().enumerate() {
+                let Some(counts) = step_of(index, &counters, &assigned) else { continue };
+                let known = self.index(&element.array, axis as u32, index);
+                let found = Use { array, axis: axis as u32, index: index.clone(), counts };
+                if !known.below && !uses.contains(&found) {
+                    uses.push(found);
+                }
+            }
+        });
+        self.end(before);
+        if uses.len() > MOST { Vec::new() } else { uses }
     }
 
-    /// The least that a value can be.
-    fn low(&self, value: &Expr) -> Option<i64> {
+    /// From here on these are in range, until [`unprove`](Self::unprove).
+    pub(super) fn prove(&mut self, uses: Vec<Use>) {
+        self.proven = uses;
+    }
+
+    pub(super) fn unprove(&mut self) {
+        self.proven.clear();
+    }
+
+    /// What a value lies between.
+    fn range(&self, value: &Expr) -> Option<Range> {
         match &value.kind {
-            ExprKind::Const(Const::Int(value)) => Some(*value),
-            ExprKind::Local(local) => {
-                let range = self.ranges.iter().rev().find(|range| range.local == *local);
-                range.map(|range| range.low)
+            ExprKind::Const(Const::Int(value)) => {
+                let high = value.checked_add(1).map(|offset| Bound { name: Name::Zero, offset });
+                Some(Range { low: *value, high, if_length: false })
             }
+            ExprKind::Local(local) => {
+                let mut known = self.ranges.iter().rev();
+                let found = known.find(|(known, _, holds)| known == local && *holds);
+                found.map(|(_, range, _)| *range)
+            }
+            ExprKind::Length(..) | ExprKind::Size(_) => {
+                let above =
+                    |bound: Bound| Some(Bound { offset: bound.offset.checked_add(1)?, ..bound });
+                let high = self.bound(value).and_then(above);
+                Some(Range { low: 0, high, if_length: false })
+            }
+            ExprKind::Cast(inner) if inner.ty == value.ty => self.range(inner),
             ExprKind::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), a, b) => {
-                let ExprKind::Const(Const::Int(by)) = b.kind else { return None };
-                // A counter is far below the greatest number only if it is below a length.
-                let local = match a.kind {
-                    ExprKind::Local(local) => local,
+                let (range, by) = match (op, &a.kind, &b.kind) {
+                    (BinaryOp::Add, _, ExprKind::Const(Const::Int(by))) => (self.range(a)?, *by),
+                    (BinaryOp::Add, ExprKind::Const(Const::Int(by)), _) => (self.range(b)?, *by),
+                    (_, _, ExprKind::Const(Const::Int(by))) => (self.range(a)?, by.checked_neg()?),
                     _ => return None,
                 };
-                let range = self.ranges.iter().rev().find(|range| range.local == local)?;
-                let bounded = matches!(range.high?.name, Name::Axis(..) | Name::Zero);
-                let by = if *op == BinaryOp::Add { by } else { by.checked_neg()? };
-                (bounded && by.unsigned_abs() < 1 << 32)
-                    .then(|| range.low.checked_add(by))
-                    .flatten()
+                if by.unsigned_abs() >= 1 << 32 || range.low < i64::MIN / 2 {
+                    return None;
+                }
+                let moved =
+                    |bound: Bound| Some(Bound { offset: bound.offset.checked_add(by)?, ..bound });
+                let high = range.high.and_then(moved);
+                // Upwards it does not wrap if it stays below a length.
+                let is_short = high.is_some_and(|high| !matches!(high.name, Name::Value(_)));
+                let if_length = range.if_length || by > 0 && !is_short;
+                Some(Range { low: range.low.checked_add(by)?, high, if_length })
             }
-            ExprKind::Length(..) | ExprKind::Size(_) => Some(0),
             _ => None,
         }
     }
 
     /// What is known of an index into an axis of `array`.
     pub(super) fn index(&self, array: &Expr, axis: u32, index: &Expr) -> Known {
-        let (local, by) = match &index.kind {
-            ExprKind::Local(local) => (*local, 0),
-            ExprKind::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), a, b) => {
-                match (&a.kind, &b.kind, op) {
-                    (ExprKind::Local(local), ExprKind::Const(Const::Int(by)), BinaryOp::Add) => {
-                        (*local, *by)
-                    }
-                    (ExprKind::Const(Const::Int(by)), ExprKind::Local(local), BinaryOp::Add) => {
-                        (*local, *by)
-                    }
-                    (ExprKind::Local(local), ExprKind::Const(Const::Int(by)), BinaryOp::Sub) => {
-                        (*local, by.wrapping_neg())
-                    }
-                    _ => return Known::default(),
-                }
-            }
-            ExprKind::Const(Const::Int(value)) => {
-                return Known { not_negative: *value >= 0, below: false };
-            }
-            _ => return Known::default(),
+        let is_proven = |it: &Use| {
+            it.axis == axis && array.kind == ExprKind::Local(it.array) && it.index == *index
         };
-        let Some(range) = self.ranges.iter().rev().find(|range| range.local == local) else {
-            return Known::default();
-        };
-        if by.unsigned_abs() >= 1 << 32 {
-            return Known::default();
+        if self.proven.iter().any(is_proven) {
+            return Known { not_negative: true, below: true };
         }
+        let Some(range) = self.range(index) else { return Known::default() };
         let length = match array.kind {
             ExprKind::Local(array) => self.length(array, axis),
             _ => None,
         };
-        // An array that was made of a number has that number as its length, so it does not wrap here.
+        // An array that was made of a number has that number as its length, so it does not wrap.
         let fits = match (range.high, length) {
-            (Some(high), Some(length)) => {
-                high.name == length.name && high.offset + by <= length.offset
-            }
+            (Some(high), Some(length)) => high.name == length.name && high.offset <= length.offset,
             _ => false,
         };
-        let is_short = range.high.is_some_and(|high| !matches!(high.name, Name::Value(_)));
-        let wraps = if by > 0 { !is_short && !fits } else { range.low < i64::MIN / 2 };
-        let not_negative = !wraps && range.low + by >= 0;
+        let not_negative = range.low >= 0 && (fits || !range.if_length);
         Known { not_negative, below: fits && not_negative }
     }
+}
+
+/// How an index changes with the counter of a loop: what is added to it, or nothing if it stays as it is. None of both
+/// if that is not known.
+fn step_of(index: &Expr, counters: &[LocalId], assigned: &[LocalId]) -> Option<Option<i64>> {
+    if index.ty != Type::I64 {
+        return None;
+    }
+    let by = |value: &Expr| match value.kind {
+        ExprKind::Const(Const::Int(by)) => Some(by).filter(|by| by.unsigned_abs() < 1 << 32),
+        _ => None,
+    };
+    let moved = |of: &Expr, by: i64| {
+        let step = step_of(of, counters, assigned)?;
+        match step {
+            Some(before) => Some(Some(before.checked_add(by)?)),
+            None => Some(None),
+        }
+    };
+    match &index.kind {
+        ExprKind::Local(local) if counters.contains(local) => Some(Some(0)),
+        ExprKind::Local(local) if !assigned.contains(local) => Some(None),
+        ExprKind::Const(_) => Some(None),
+        ExprKind::Binary(BinaryOp::Add, a, b) => match (by(a), by(b)) {
+            (_, Some(by)) => moved(a, by),
+            (Some(by), _) => moved(b, by),
+            _ => None,
+        },
+        ExprKind::Binary(BinaryOp::Sub, a, b) => moved(a, by(b)?.checked_neg()?),
+        _ => None,
+    }
+}
+
+/// Visits every element that is read or written.
+fn each_element(body: &[Stmt], visit: &mut dyn FnMut(&Element1)) {
+    each_stmt(body, &mut |stmt| {
+        if let StmtKind::SetElement(element, _) = &stmt.kind {
+            visit(element);
+        }
+    });
+    each_expr(body, &mut |expr| {
+        if let ExprKind::Element(element) = &expr.kind {
+            visit(element);
+        }
+    });
 }
 
 /// Visits every statement, outer ones first, also those inside of expressions.

@@ -66,6 +66,7 @@ impl<'a> Gen<'a, '_> {
         let returned = self.helper("parallel", &args, &[types::I64, types::I64]);
         self.check(returned[0]);
 
+        self.facts.enter_loop(&rounds.rounds.body);
         let chunks = returned[1];
         let accs: Vec<_> = rounds.reductions.iter().map(|it| it.local).collect();
         self.up_to(chunks, |this, at| {
@@ -169,7 +170,7 @@ pub(super) fn part<'a>(
     this.scopes.push(Scope { label: rounds.label, leave, next: Some(next) });
     let before = this.facts.enter(rounds);
     this.stmts(&rounds.body);
-    this.facts.leave(before);
+    this.facts.end(before);
     this.scopes.pop();
     this.b.ins().jump(next, &[]);
     this.b.switch_to_block(next);

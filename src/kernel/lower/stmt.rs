@@ -6,7 +6,8 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use super::r#gen::{Gen, Scope};
 use crate::kernel::abi;
 use crate::kernel::ir::{
-    Const, Element, Expr, ExprKind, For, Label, Raise, Scalar, Stmt, StmtKind, Type, UnaryOp,
+    BinaryOp, Const, Element, Expr, ExprKind, For, Label, Raise, Scalar, Stmt, StmtKind, Type,
+    UnaryOp,
 };
 
 impl<'a> Gen<'a, '_> {
@@ -54,6 +55,7 @@ impl<'a> Gen<'a, '_> {
                 self.b.ins().jump(head, &[]);
                 self.b.switch_to_block(head);
                 self.scopes.push(Scope { label: *label, leave, next: Some(head) });
+                self.facts.enter_loop(body);
                 self.stmts(body);
                 self.scopes.pop();
                 self.b.ins().jump(head, &[]);
@@ -195,45 +197,101 @@ impl<'a> Gen<'a, '_> {
         }
     }
 
-    /// A counting loop on this thread.
+    /// A counting loop on this thread. If what its indices need can be told before, the loop is built twice: with the
+    /// checks and without.
     fn count(&mut self, rounds: &'a For) {
         let start = self.expr(&rounds.start)[0];
         let stop = self.expr(&rounds.stop)[0];
         let step = self.expr(&rounds.step)[0];
-        let (head, body) = (self.b.create_block(), self.b.create_block());
-        let (next, leave) = (self.b.create_block(), self.b.create_block());
-        let counter = self.b.append_block_param(head, types::I64);
+        let uses = self.facts.uses(rounds);
+        if uses.is_empty() {
+            self.count_from(rounds, start, stop, step);
+            return;
+        }
+        let mut all = self.b.ins().iconst(types::I8, 1);
+        for it in &uses {
+            let length = self.get_vars(it.array)[2 + it.axis as usize];
+            let fits = match it.counts {
+                Some(by) => {
+                    // start + by >= 0 and stop - 1 + by < length, where neither side can wrap
+                    let first = self.b.ins().icmp_imm_s(
+                        IntCC::SignedGreaterThanOrEqual,
+                        start,
+                        by.wrapping_neg(),
+                    );
+                    let most = self.b.ins().iadd_imm_s(length, by.wrapping_neg());
+                    let last = self.b.ins().icmp(IntCC::SignedLessThanOrEqual, stop, most);
+                    self.b.ins().band(first, last)
+                }
+                None => {
+                    let index = self.invariant(&it.index);
+                    self.b.ins().icmp(IntCC::UnsignedLessThan, index, length)
+                }
+            };
+            all = self.b.ins().band(all, fits);
+        }
+        let (fast, slow) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(slow);
+        let behind = self.b.create_block();
+        self.b.ins().brif(all, fast, &[], slow, &[]);
+        self.b.switch_to_block(fast);
+        self.b.seal_block(fast);
+        self.facts.prove(uses);
+        self.count_from(rounds, start, stop, step);
+        self.facts.unprove();
+        self.b.ins().jump(behind, &[]);
+        self.b.switch_to_block(slow);
+        self.b.seal_block(slow);
+        self.count_from(rounds, start, stop, step);
+        self.b.ins().jump(behind, &[]);
+        self.b.switch_to_block(behind);
+        self.b.seal_block(behind);
+    }
+
+    /// An index that a loop does not change: a local, a constant, or a sum of them.
+    fn invariant(&mut self, index: &Expr) -> Value {
+        match &index.kind {
+            ExprKind::Local(local) => self.get_vars(*local)[0],
+            ExprKind::Const(Const::Int(value)) => self.int(*value),
+            ExprKind::Binary(op, a, b) => {
+                let (a, b) = (self.invariant(a), self.invariant(b));
+                if *op == BinaryOp::Add { self.b.ins().iadd(a, b) } else { self.b.ins().isub(a, b) }
+            }
+            _ => unreachable!("looked at before"),
+        }
+    }
+
+    fn count_from(&mut self, rounds: &'a For, start: Value, stop: Value, step: Value) {
+        let (body, next, leave) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let counter = self.b.append_block_param(body, types::I64);
         let simple = match rounds.step.kind {
             ExprKind::Const(Const::Int(1)) => Some(IntCC::SignedLessThan),
             ExprKind::Const(Const::Int(-1)) => Some(IntCC::SignedGreaterThan),
             _ => None,
         };
+        // Whether there is another round is asked at the end of each: one jump per round.
         match simple {
             Some(condition) => {
-                self.jump(head, &[start]);
-                self.b.switch_to_block(head);
-                let go_on = self.b.ins().icmp(condition, counter, stop);
-                self.b.ins().brif(go_on, body, &[], leave, &[]);
+                let go_on = self.b.ins().icmp(condition, start, stop);
+                self.b.ins().brif(go_on, body, &[start.into()], leave, &[]);
             }
             None => {
                 // The counter may wrap behind the last round, so the rounds are counted.
                 let count = self.round_count(rounds, start, stop, step);
-                let left = self.b.append_block_param(head, types::I64);
-                self.jump(head, &[start, count]);
-                self.b.switch_to_block(head);
-                self.b.ins().brif(left, body, &[], leave, &[]);
+                self.b.append_block_param(body, types::I64);
+                self.b.ins().brif(count, body, &[start.into(), count.into()], leave, &[]);
             }
         }
 
         self.b.switch_to_block(body);
-        self.b.seal_block(body);
         let ty = self.local_type(rounds.local).scalar().expect("checked: an integer");
         let value = self.cast_scalar(Scalar::I64, ty, &[counter]);
         self.set_vars(rounds.local, &value);
         self.scopes.push(Scope { label: rounds.label, leave, next: Some(next) });
         let before = self.facts.enter(rounds);
         self.stmts(&rounds.body);
-        self.facts.leave(before);
+        self.facts.end(before);
         self.scopes.pop();
         self.b.ins().jump(next, &[]);
 
@@ -241,14 +299,17 @@ impl<'a> Gen<'a, '_> {
         self.b.seal_block(next);
         let after = self.b.ins().iadd(counter, step);
         match simple {
-            Some(_) => self.jump(head, &[after]),
+            Some(condition) => {
+                let go_on = self.b.ins().icmp(condition, after, stop);
+                self.b.ins().brif(go_on, body, &[after.into()], leave, &[]);
+            }
             None => {
-                let left = self.b.block_params(head)[1];
+                let left = self.b.block_params(body)[1];
                 let left = self.b.ins().iadd_imm_s(left, -1);
-                self.jump(head, &[after, left]);
+                self.b.ins().brif(left, body, &[after.into(), left.into()], leave, &[]);
             }
         }
-        self.b.seal_block(head);
+        self.b.seal_block(body);
         self.b.switch_to_block(leave);
         self.b.seal_block(leave);
     }

@@ -819,7 +819,34 @@ fn unchecked_indices_are_in_range() {
         ),
         ret(late.get(total)),
     ];
+    // for c in range(len(a)): i = c; total += a[i + 1 - 1]; and then i is set to something else for the next use
+    let (mut alias, p) = function("alias", &[("a", i64s(1)), ("k", Type::I64)], Type::I64);
+    let (c, i) = (alias.local("c", Type::I64), alias.local("i", Type::I64));
+    let (j, total) = (alias.local("j", Type::I64), alias.local("total", Type::I64));
+    let array = alias.get(p[0]);
+    let more =
+        |f: &Function, at: LocalId| set(total, add(f.get(total), get(&array, vec![f.get(at)])));
+    let (one, two) = (more(&alias, i), more(&alias, j));
+    let inner = vec![more(&alias, i), set(i, alias.get(p[1]))];
+    alias.body = vec![
+        range(
+            0,
+            c,
+            Expr::int(0),
+            length(&array, 0),
+            Expr::int(1),
+            vec![
+                set(i, alias.get(c)),
+                set(j, bin(BinaryOp::Sub, alias.get(i), Expr::int(1))),
+                one,
+                two,
+                range(1, j, Expr::int(0), Expr::int(2), Expr::int(1), inner),
+            ],
+        ),
+        ret(alias.get(total)),
+    ];
     let kernels = load(&[
+        alias,
         sum("all", 0, 0, 0),
         sum("inner", 1, -1, 1),
         sum("left", 1, 0, -1),
@@ -831,6 +858,11 @@ fn unchecked_indices_are_in_range() {
     ]);
     let call = |name| kernels.call(name, &[ints(&[1, 20, 300])]);
     let out = "IndexError: index is out of bounds";
+    // a[i] and a[i - 1], then a[i] and a[k], in each of three rounds.
+    let aliased = |k| kernels.call("alias", &[ints(&[1, 20, 300]), Data::Int(k)]);
+    assert_eq!(aliased(1), (321 + 321 + 321 + 3 * 20).to_string());
+    assert_eq!(aliased(3), out);
+    assert_eq!(aliased(-4), out);
     assert_eq!(call("all"), "321");
     assert_eq!(call("inner"), "300");
     assert_eq!(call("left"), "21");
@@ -841,6 +873,62 @@ fn unchecked_indices_are_in_range() {
     assert_eq!(kernels.call("other", &[Data::Int(5), Data::Int(6)]), out);
     assert_eq!(kernels.call("late", &[Data::Int(1)]), "2");
     assert_eq!(kernels.call("late", &[Data::Int(2)]), out);
+}
+
+/// A loop that is built with checks and without runs the right one: indices that count, that stay, that are negative, and
+/// that go beyond in the first or in the last round. Mutants: the last round forgotten; the summand's sign turned; an
+/// index that the body changes taken for one that stays.
+#[test]
+fn loops_without_checks_are_entered_rightly() {
+    let _alone = alone();
+    let bounds = [("lo", Type::I64), ("hi", Type::I64), ("k", Type::I64)];
+    let mut params = vec![("a", i64s(1)), ("b", i64s(2))];
+    params.extend(bounds.clone());
+    let (mut f, p) = function("f", &params, Type::I64);
+    let (c, i) = (f.local("c", Type::I64), f.local("i", Type::I64));
+    let (j, total) = (f.local("j", Type::I64), f.local("total", Type::I64));
+    let (a, b) = (f.get(p[0]), f.get(p[1]));
+    let minus = bin(BinaryOp::Sub, f.get(i), Expr::int(2));
+    let first = get(&a, vec![add(f.get(i), Expr::int(1))]);
+    let second = get(&b, vec![f.get(p[4]), minus]);
+    let third = get(&a, vec![f.get(j)]);
+    let body = vec![
+        set(i, f.get(c)),
+        set(total, add(f.get(total), add(first, add(mul(second, Expr::int(7)), third)))),
+        put(&b, vec![add(f.get(p[4]), Expr::int(0)), Expr::int(-1)], f.get(i)),
+        set(j, bin(BinaryOp::Xor, f.get(j), Expr::int(1))),
+    ];
+    f.body = vec![range(0, c, f.get(p[2]), f.get(p[3]), Expr::int(1), body), ret(f.get(total))];
+    let kernels = load(&[f]);
+    let reference = |lo: i64, hi: i64, k: i64| {
+        let a = [3i64, 50, 700, 9000, 20];
+        let mut b = vec![vec![1i64, 2, 3, 4], vec![10, 20, 30, 40]];
+        let wrap = |index: i64, length: usize| {
+            let index = if index < 0 { index + length as i64 } else { index };
+            usize::try_from(index).ok().filter(|index| *index < length)
+        };
+        let (mut total, mut j) = (0i64, 0usize);
+        for i in lo..hi {
+            let first = a[wrap(i + 1, 5)?];
+            let second = b[wrap(k, 2)?][wrap(i - 2, 4)?];
+            total += first + 7 * second + a[j];
+            b[wrap(k, 2)?][3] = i;
+            j ^= 1;
+        }
+        Some(total)
+    };
+    for lo in -4..6 {
+        for hi in -2..8 {
+            for k in -3..3 {
+                let a = ints(&[3, 50, 700, 9000, 20]);
+                let b = ints_in(&[2, 4], &[1, 2, 3, 4, 10, 20, 30, 40]);
+                let got = kernels.call("f", &[a, b, Data::Int(lo), Data::Int(hi), Data::Int(k)]);
+                let wanted = reference(lo, hi, k).map(|total| total.to_string());
+                let wanted = wanted.unwrap_or("IndexError: index is out of bounds".into());
+                assert_eq!(got, wanted, "{lo} {hi} {k}");
+            }
+        }
+    }
 }
 
 /// The slice `start:stop:step` of `values`, as Python gives it.
