@@ -566,7 +566,7 @@ mod tests {
         program
     }
 
-    /// Mutants: a recipe that is built before the store is asked; a digest that does not enter the key.
+    /// Mutant: a digest that does not enter the key.
     #[test]
     fn what_is_named_by_a_digest_is_built_where_nobody_has_it() {
         let engine = Engine::new(Store::open(Config::default()), Target::host().unwrap());
