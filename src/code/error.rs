@@ -4,7 +4,6 @@ use std::fmt;
 
 use cranelift_codegen::ir::LibCall;
 
-
 /// Why code could not be compiled, linked, loaded or called. Every message names the function.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

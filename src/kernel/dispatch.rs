@@ -464,7 +464,8 @@ impl Inner {
                 _ => find(&reach.kernels, Key::from_bytes(unit.def)),
             };
             let types = unit.types(&request.args, place == 0, &def_of);
-            let (args, returns) = types.ok_or_else(|| CodeError::Missing { function: unit.name.clone() })?;
+            let (args, returns) =
+                types.ok_or_else(|| CodeError::Missing { function: unit.name.clone() })?;
             let live = match &def {
                 Some(def) => self.live(&Request { def: Arc::clone(def), args: args.clone() }),
                 None => self.live_by_unit(unit),
