@@ -589,8 +589,7 @@ mod tests {
     /// Mutant: an audit that skips what is named by a digest.
     #[test]
     fn an_audit_builds_what_is_named_by_a_digest() {
-        let mut config = Config::default();
-        config.audit = true;
+        let config = Config::default().audit(true);
         let engine = Engine::new(Store::open(config), Target::host().unwrap());
         let clif = *next(engine.target()).functions.remove(0).clif;
         let mut other = clif.clone();

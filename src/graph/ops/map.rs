@@ -73,14 +73,21 @@ pub(super) fn has_vectors(map: &Map, types: &[ElementType], size: usize) -> bool
 
 /// Whether this is a function of many instructions.
 pub(super) fn is_long(map: &Map) -> bool {
-    match map {
-        Map::Exp | Map::Log | Map::Tanh | Map::Erf | Map::Sigmoid | Map::Softplus | Map::Mish => {
-            true
-        }
-        Map::Elu { .. } | Map::Celu { .. } | Map::Selu { .. } | Map::Swish { .. } => true,
-        Map::Gelu { .. } => true,
-        _ => false,
-    }
+    matches!(
+        map,
+        Map::Exp
+            | Map::Log
+            | Map::Tanh
+            | Map::Erf
+            | Map::Sigmoid
+            | Map::Softplus
+            | Map::Mish
+            | Map::Elu { .. }
+            | Map::Celu { .. }
+            | Map::Selu { .. }
+            | Map::Swish { .. }
+            | Map::Gelu { .. }
+    )
 }
 
 /// A function of these values, which have these types.

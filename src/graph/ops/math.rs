@@ -107,7 +107,7 @@ impl Math<'_, '_> {
         self.reinterpret(ty, x)
     }
 
-    fn from_bits(&mut self, x: Value) -> Value {
+    fn number_of(&mut self, x: Value) -> Value {
         let ty = self.ty();
         self.reinterpret(ty, x)
     }
@@ -151,7 +151,7 @@ impl Math<'_, '_> {
         let exponent = self.word(format.bias.wrapping_sub(format.magic_bits));
         let exponent = self.ins().iadd(bits, exponent);
         let bits = self.ins().ishl_imm_u(exponent, format.exponent_shift);
-        self.from_bits(bits)
+        self.number_of(bits)
     }
 
     /// eˣ is (1 + q) a b. Two powers of two, since one alone may not have the range.
@@ -228,7 +228,7 @@ impl Math<'_, '_> {
         let exponent = self.ins().sshr_imm_u(above, 23);
         let shifted = self.ins().ishl_imm_u(exponent, 23);
         let mantissa = self.ins().isub(bits, shifted);
-        let m = self.from_bits(mantissa);
+        let m = self.number_of(mantissa);
         let ty = self.ty();
         let exponent = self.ins().fcvt_from_sint(ty, exponent);
         let (back, zero) = (self.number(-25.0), self.zero());
@@ -281,7 +281,7 @@ impl Math<'_, '_> {
         let (bits, other) = (self.bits(size), self.bits(x));
         let sign = self.ins().band(other, sign);
         let bits = self.ins().bor(bits, sign);
-        self.from_bits(bits)
+        self.number_of(bits)
     }
 
     /// The hyperbolic tangent.

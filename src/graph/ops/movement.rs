@@ -324,8 +324,7 @@ fn pad_with_value(emitter: &mut Emitter<'_>, x: &Array, y: &Array, begins: &[Val
     map_row(emitter, &body, &[Source::Value(value)], &[0], &[(y.data, Stride::Unit)], n);
     let (mut from, mut to, mut dims) = (x.data, y.data, Vec::new());
     let zero = emitter.int(0);
-    for axis in 0..x.rank() {
-        let begin = begins[axis];
+    for (axis, &begin) in begins.iter().enumerate() {
         let cut = emitter.compare_to(IntCC::SignedLessThan, begin, 0);
         let turned = emitter.sub(zero, begin);
         let skip_from = emitter.select(cut, turned, zero);

@@ -329,7 +329,7 @@ fn groups_are_their_steps() {
     ];
     let group = Group { steps, outputs: vec![3, 1], reduce: None };
     let product = run(Op::Map(Map::Mul), &[x.clone(), y.clone()], ElementType::F32, &[3, 37]);
-    let tanh = run(Op::Map(Map::Tanh), &[product.clone()], ElementType::F32, &[3, 37]);
+    let tanh = run(Op::Map(Map::Tanh), std::slice::from_ref(&product), ElementType::F32, &[3, 37]);
     let less = run(Op::Map(Map::Less), &[tanh.clone(), x.clone()], ElementType::Bool, &[3, 37]);
     let expected = [less, product, tanh.clone()];
     let expected = run(Op::Map(Map::Where), &expected, ElementType::F32, &[3, 37]);
@@ -350,7 +350,7 @@ fn groups_are_their_steps() {
         let group = Group { outputs: vec![3], reduce, ..group.clone() };
         let found = evaluate(&Op::Fused(group), &inputs, &[(ElementType::F32, dims.clone())]);
         let op = Op::Reduce { kind: Reduction::Sum, axes };
-        let sums = run(op, &[expected.clone()], ElementType::F32, &dims).to_f64s();
+        let sums = run(op, std::slice::from_ref(&expected), ElementType::F32, &dims).to_f64s();
         for (a, b) in found.unwrap()[0].to_f64s().into_iter().zip(sums) {
             assert!((a - b).abs() < 1e-4, "{a} and {b}");
         }
@@ -683,7 +683,7 @@ proptest! {
         }
         let reduce = |kind| {
             let op = Op::Reduce { kind, axes: axes.clone() };
-            run(op, &[x.clone()], ElementType::F32, &rest).to_f64s()
+            run(op, std::slice::from_ref(&x), ElementType::F32, &rest).to_f64s()
         };
         prop_assert_eq!(reduce(Reduction::Max), most);
         for (found, sum) in reduce(Reduction::Sum).into_iter().zip(sums) {
