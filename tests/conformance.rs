@@ -7,6 +7,14 @@
 
 #![cfg(feature = "cli")]
 
+/// The programs of kernels; what they need is beside them.
+#[cfg(feature = "kernel")]
+#[path = "kernels"]
+mod kernels {
+    mod programs;
+    mod support;
+}
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;

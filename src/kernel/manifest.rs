@@ -300,7 +300,7 @@ fn is_local(path: &Path) -> bool {
         /// ext, xfs, btrfs, tmpfs, overlay, f2fs, zfs.
         const LOCAL: [i64; 7] =
             [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x794c_7630, 0xF2F5_2010, 0x2FC1_2FC1];
-        rustix::fs::statfs(path).is_ok_and(|statfs| LOCAL.contains(&(statfs.f_type as i64)))
+        rustix::fs::statfs(path).is_ok_and(|statfs| LOCAL.contains(&statfs.f_type))
     }
     #[cfg(not(target_os = "linux"))]
     {
