@@ -12,6 +12,7 @@
 #[path = "kernels"]
 mod kernels {
     mod programs;
+    #[allow(dead_code, reason = "the tests of kernels use all of it")]
     mod support;
 }
 
