@@ -7,6 +7,15 @@
 
 #![cfg(feature = "cli")]
 
+/// The programs of kernels; what they need is beside them.
+#[cfg(feature = "kernel")]
+#[path = "kernels"]
+mod kernels {
+    mod programs;
+    #[allow(dead_code, reason = "the tests of kernels use all of it")]
+    mod support;
+}
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;

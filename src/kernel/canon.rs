@@ -615,8 +615,7 @@ mod tests {
         assert_ne!(form(a).digest, form(b).digest, "{a}\n{b}");
     }
 
-    /// How a function is written does not matter. Mutants: positions written; names of locals written; a docstring
-    /// written; the function's own default written.
+    /// How a function is written does not matter.
     #[test]
     fn what_is_written_otherwise_is_the_same() {
         let base =
@@ -637,8 +636,7 @@ mod tests {
         same("def f(x):\n    return 1_000\n", "def f(x):\n    return 1000\n");
     }
 
-    /// What a function says does. Mutants: operators, constants, parameters' names, keywords, which of two locals is
-    /// meant, whether a default is there, defaults of inner functions, left out of the bytes one by one.
+    /// What a function says does.
     #[test]
     fn what_says_something_else_differs() {
         let base = "def f(x, y):\n    a = x\n    b = y\n    return a - b\n";
@@ -681,7 +679,6 @@ mod tests {
     }
 
     /// Captures are told with the attributes that are read of them, in order of use; attributes of locals are no captures.
-    /// Mutants: a chain cut at its root; a capture told twice; a local's chain told.
     #[test]
     fn captures_are_chains_of_names() {
         let form = form(

@@ -98,7 +98,7 @@ mod tests {
     use crate::config::Config;
 
     /// Equal bytes have one address, which is aligned; long ones are found in the store, and what was evicted is found in
-    /// the host's arrays. Mutants: every block new; the digest of what is found not compared; the host's value not asked.
+    /// the host's arrays.
     #[test]
     fn constants_are_found_by_content() {
         let dir = tempfile::tempdir().unwrap();

@@ -300,7 +300,7 @@ fn is_local(path: &Path) -> bool {
         /// ext, xfs, btrfs, tmpfs, overlay, f2fs, zfs.
         const LOCAL: [i64; 7] =
             [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x794c_7630, 0xF2F5_2010, 0x2FC1_2FC1];
-        rustix::fs::statfs(path).is_ok_and(|statfs| LOCAL.contains(&(statfs.f_type as i64)))
+        rustix::fs::statfs(path).is_ok_and(|statfs| LOCAL.contains(&statfs.f_type))
     }
     #[cfg(not(target_os = "linux"))]
     {
@@ -319,8 +319,7 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(latest) + SETTLED + Duration::from_secs(1)
     }
 
-    /// A stamp stands for a file only if the file was left alone for a while before it was hashed. Mutants: `modified`
-    /// alone compared; no margin; the epoch trusted.
+    /// A stamp stands for a file only if the file was left alone for a while before it was hashed.
     #[test]
     fn stamps_are_trusted_when_they_are_settled() {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -342,8 +341,7 @@ mod tests {
         assert!(!Stamp::of(&meta).is_settled(settled(&meta)));
     }
 
-    /// A file that changes within one tick of the clock, and keeps its size, is read again. Mutant: stamps kept whether
-    /// they are settled or not.
+    /// A file that changes within one tick of the clock, and keeps its size, is read again.
     #[test]
     fn a_fresh_file_is_read_each_time() {
         let dir = tempfile::tempdir().unwrap();
@@ -362,7 +360,7 @@ mod tests {
     }
 
     /// What is known of a file is used while its stamp is the same, kept in the store, and found from another copy of the
-    /// folder's path. Mutants: the stamp not compared; sizes alone compared.
+    /// folder's path.
     #[test]
     fn a_known_stamp_saves_reading() {
         let dir = tempfile::tempdir().unwrap();
@@ -390,8 +388,7 @@ mod tests {
         Place { folder: 0, path: path.into() }
     }
 
-    /// A state is what the files hold, and which paths have none. Mutants: absent paths left out; the paths' names left
-    /// out; the entry left out.
+    /// A state is what the files hold, and which paths have none.
     #[test]
     fn a_state_is_contents_and_absence() {
         let dir = tempfile::tempdir().unwrap();

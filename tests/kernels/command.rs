@@ -114,7 +114,7 @@ fn errors_have_places_and_hints() {
 
 /// `explain` says which question answers, or what differs; and makes nothing that is kept.
 ///
-/// Mutants: the nearest story taken to be the last; a value's text left out.
+/// Mutants: captured values left out of a kernel's digest; options left out.
 #[test]
 fn explain_names_what_differs() {
     let work = Work::new("explain");

@@ -1,8 +1,8 @@
-//! Kernel files through the command: what they print, and what an edit compiles.
+//! Kernel files through the command and through sessions.
 //!
-//! The programs are not part of this crate: `CACHELIFT_CONFORMANCE_DIR` names a folder that has them below `kernels`.
-//! Without it the tests that need them say so and check nothing; under `CI` they fail. `CACHELIFT_ONLY=name` runs the
-//! programs whose name has that in it.
+//! `programs` runs the corpus, which is not part of this crate: `CACHELIFT_CONFORMANCE_DIR` names a folder that has it
+//! below `kernels`. Without it those tests say so and check nothing; under `CI` they fail. `CACHELIFT_ONLY=name` runs the
+//! programs whose name has that in it. `tests/conformance.rs` has them too.
 
 #![cfg(all(feature = "kernel", feature = "cli"))]
 

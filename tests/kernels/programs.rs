@@ -10,8 +10,6 @@ use super::support::{Pattern, Run, Work};
 
 /// Every program of the language prints what it is known to print: compiled, from the cache with nothing compiled, and
 /// with every hit compiled again and compared.
-///
-/// Mutants: a return type that is not kept with a plan; callees of a plan in the wrong order.
 #[test]
 fn programs_print_what_they_should_cold_warm_and_audited() {
     let check = |case: &Path| {
@@ -40,7 +38,7 @@ fn programs_print_what_they_should_cold_warm_and_audited() {
 /// After each edit, in a new process on the same cache, the output is right, what must be compiled is, and what must not
 /// be is not.
 ///
-/// Mutants: each part of a key left out, in `kernel/keys.rs`; see `mutants` below the tests of keys.
+/// Mutants: captured values, callees, overloads, defaults, options left out of a kernel's digest, one at a time.
 #[test]
 fn an_edit_compiles_what_it_must_and_nothing_else() {
     each("edit_", |case| edit(case, 1));

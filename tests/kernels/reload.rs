@@ -28,7 +28,7 @@ fn part(factor: i64) -> String {
 /// A file is replaced while eight workers run the program in a loop: every result is one of the versions', and after the
 /// last edit all of them are the last one's.
 ///
-/// Mutants: the text of a file left out of a kernel's place; a plan kept under its kernel's name.
+/// Mutant: callees left out of a kernel's digest.
 #[test]
 fn eight_workers_see_whole_versions_while_a_file_is_edited() {
     const WORKERS: usize = 8;
@@ -79,7 +79,7 @@ fn a_dependency_is_removed_while_others_compile() {
 /// A program that goes back and forth between eight states compiles nothing after the first round, and each state's files
 /// are known as a whole.
 ///
-/// Mutants: one state kept for an entry; the state's key without the contents of the files.
+/// Mutant: callees left out of a kernel's digest.
 #[test]
 fn eight_states_are_all_remembered() {
     let work = Work::new("states");
@@ -100,8 +100,6 @@ fn eight_states_are_all_remembered() {
 }
 
 /// Fifty programs whose entries have one name and one text share a directory, and none answers for another.
-///
-/// Mutant: states told apart by the entry alone.
 #[test]
 fn fifty_programs_share_a_directory() {
     const PROGRAMS: i64 = 50;

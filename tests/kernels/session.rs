@@ -112,8 +112,6 @@ fn views_are_not_copied() {
 }
 
 /// A module that is known is not run for a kernel that is: the direct question answers for its handle.
-///
-/// Mutants: a state's exports left out; a module that prints taken for one that does nothing.
 #[test]
 fn a_known_module_need_not_run() {
     let work = Work::new("known");
@@ -159,8 +157,6 @@ fn a_file_that_appears_changes_what_is_known() {
 }
 
 /// A refresh follows the files: handles call the new code, while other threads go on calling.
-///
-/// Mutants: the slot not written; code that was replaced freed at once (under AddressSanitizer).
 #[test]
 fn a_refresh_swaps_the_code_under_callers() {
     let work = Work::new("refresh");
@@ -222,7 +218,7 @@ fn generated_text_is_cached_by_what_it_says() {
 
 /// Code for other flags of the compiler is another code, for every question.
 ///
-/// Mutant: the environment left out of the keys of plans and states, so that what they name is refused or wrong.
+/// Mutant: the environment left out of the keys of plans and states.
 #[test]
 fn other_flags_are_another_environment() {
     let work = Work::new("flags");

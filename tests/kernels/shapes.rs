@@ -19,7 +19,7 @@ fn twice(files: &[(&str, &str)], expected: &str) -> (Work, Run) {
 
 /// Closures of one name with different captures are different code, and equal captures share it.
 ///
-/// Mutants: the captured value left out of the digest; the ordinal put into it.
+/// Mutants: the captured value left out of the digest; captured functions left out.
 #[test]
 fn closures_are_told_apart_by_what_they_capture() {
     let text = "\
@@ -62,8 +62,6 @@ print(a(10), b(10), c(10), d(10), e(10))
 }
 
 /// One kernel called with two functions of one type calls the right one, in every order and in every process.
-///
-/// Mutants: loaded code kept under the unit's key; a plan's types without the functions in them.
 #[test]
 fn a_function_argument_is_the_one_that_is_called() {
     let text = |calls: &str| {
@@ -128,8 +126,6 @@ print(two(5), three(5), two(7))
 
 /// What a global means is read when a signature is compiled, as Numba does it; a caller of a kernel that was compiled
 /// before calls that one.
-///
-/// Mutant: kernels that were specialised when a global had another value counted as if it were now.
 #[test]
 fn globals_are_read_when_a_signature_is_compiled() {
     let text = "\
@@ -159,8 +155,6 @@ print(h(1), h(1.5), h(True))
 }
 
 /// Kernels that call each other in a circle are one; an edit of one of them is seen from each.
-///
-/// Mutants: a circle's nodes refined once; a member's digest without the others'.
 #[test]
 fn a_circle_of_kernels_is_hashed_as_one() {
     let text = |step: i64| {
@@ -197,8 +191,6 @@ print(even(10), odd(7), even(7))
 }
 
 /// `cache=False` is not stored, and what calls it is.
-///
-/// Mutant: the option not looked at.
 #[test]
 fn what_is_not_to_be_cached_is_not_stored() {
     let text = "\
@@ -232,7 +224,7 @@ print(kept(4), fresh(1))
 
 /// An implementation is the first that an overload gives, in order of registration: turning the order round is a change.
 ///
-/// Mutants: the set of overloads left out; hashed in any order.
+/// Mutants: the overloads left out of the digest; hashed in the order of their names.
 #[test]
 fn the_order_of_overloads_decides() {
     let text = |first: &str, second: &str| {
@@ -279,8 +271,6 @@ print(call(10))
 }
 
 /// Namespaces and salts do not share, and other flags of the compiler are another environment.
-///
-/// Mutants: the environment left out of the plan's key, and of the state's.
 #[test]
 fn what_must_not_be_shared_is_not() {
     let text = "from numba import njit\n\n\n@njit\ndef f(x):\n    return x + 1\n\n\nprint(f(1))\n";
