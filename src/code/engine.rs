@@ -570,7 +570,7 @@ mod tests {
     #[test]
     fn what_is_named_by_a_digest_is_built_where_nobody_has_it() {
         let engine = Engine::new(Store::open(Config::default()), Target::host().unwrap());
-        let clif = *next(engine.target()).functions.remove(0).clif;
+        let clif = next(engine.target()).functions.remove(0).clif;
         let load = |name: &str, clif: Option<Function>| {
             let build = move || clif.clone().expect("it is not built");
             let loaded = engine.load(by_recipe(engine.target(), name, build)).unwrap();
@@ -581,9 +581,9 @@ mod tests {
             assert_eq!(next(41), 42);
             origin
         };
-        assert_eq!(load("first", Some(clif.clone())), Origin::Made);
+        assert_eq!(load("first", Some(Function::clone(&clif))), Origin::Made);
         assert_ne!(load("first", None), Origin::Made);
-        assert_eq!(load("second", Some(clif)), Origin::Made);
+        assert_eq!(load("second", Some(Function::clone(&clif))), Origin::Made);
     }
 
     /// Mutant: an audit that skips what is named by a digest.
@@ -591,12 +591,13 @@ mod tests {
     fn an_audit_builds_what_is_named_by_a_digest() {
         let config = Config::default().audit(true);
         let engine = Engine::new(Store::open(config), Target::host().unwrap());
-        let clif = *next(engine.target()).functions.remove(0).clif;
-        let mut other = clif.clone();
+        let clif = next(engine.target()).functions.remove(0).clif;
+        let mut other = Function::clone(&clif);
         let block = other.layout.entry_block().unwrap();
         let last = other.layout.last_inst(block).unwrap();
         let argument = other.dfg.block_params(block)[0];
         other.dfg.inst_args_mut(last)[0] = argument;
+        let clif = Function::clone(&clif);
         for (build, fine) in [(clif.clone(), true), (clif, true), (other, false)] {
             let program = by_recipe(engine.target(), "name", move || build.clone());
             assert_eq!(engine.load(program).is_ok(), fine);

@@ -32,9 +32,10 @@ impl Symbol {
 macro_rules! libm {
     ($(($name32:ident, $name64:ident, $($arg:ident)*),)*) => {
         mod libm {
+            // SAFETY: they take and give plain numbers, and C's library declares them so.
             unsafe extern "C" {
-                $(pub(super) fn $name32($($arg: f32),*) -> f32;
-                pub(super) fn $name64($($arg: f64),*) -> f64;)*
+                $(pub(super) safe fn $name32($($arg: f32),*) -> f32;
+                pub(super) safe fn $name64($($arg: f64),*) -> f64;)*
             }
         }
 

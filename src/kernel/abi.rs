@@ -628,10 +628,10 @@ impl Reader<'_> {
             Type::Str => {
                 let (owner, data, length) = (self.owner(), self.lane(), self.lane() as usize);
                 let data = std::ptr::with_exposed_provenance::<u8>(data as usize);
-                // SAFETY: the lanes of a live string.
                 let bytes = if length == 0 {
                     &[]
                 } else {
+                    // SAFETY: the lanes of a live string.
                     unsafe { std::slice::from_raw_parts(data, length) }
                 };
                 let text = String::from_utf8_lossy(bytes).into();

@@ -543,7 +543,8 @@ impl Inner {
         for place in fresh {
             let unit = &plan.units[place];
             let types = unit.types(&[], false, &nobody);
-            let (args, returns) = types.ok_or_else(|| CodeError::Gone(unit.name.clone()))?;
+            let (args, returns) =
+                types.ok_or_else(|| CodeError::Missing { function: unit.name.clone() })?;
             let (functions, origin) = make::loaded_functions(&loaded, place, unit.functions.len());
             let mut kept = unit.clone();
             for reference in &mut kept.references {

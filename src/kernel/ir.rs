@@ -604,6 +604,7 @@ pub enum Fill {
 
 /// One subscript of a [`ExprKind::View`]. The ellipsis is written out as `Full`.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a view has a handful of them")]
 pub enum Subscript {
     /// An `I64`; the axis disappears.
     Index(Expr, Access),

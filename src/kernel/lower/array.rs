@@ -466,11 +466,11 @@ impl<'a> Gen<'a, '_> {
     /// A loop over `0..count`.
     pub(super) fn up_to(&mut self, count: Value, body: impl FnOnce(&mut Self, Value)) {
         let zero = self.int(0);
-        self.from_to(zero, count, 1, body);
+        self.step_to(zero, count, 1, body);
     }
 
     /// A loop over `start, start + step, …` below `end`, which is not near the greatest number.
-    pub(super) fn from_to(
+    pub(super) fn step_to(
         &mut self,
         start: Value,
         end: Value,

@@ -180,7 +180,7 @@ impl<'a> Gen<'a, '_> {
                 let width = VECTORS * lanes;
                 let end = self.b.ins().band_imm_s(count, -i64::from(width));
                 let constants = self.splats(tree, sources, lanes);
-                self.from_to(begin, end, i64::from(width), |this, at| {
+                self.step_to(begin, end, i64::from(width), |this, at| {
                     let offset = this.scale(at, scalar.size());
                     let address = this.b.ins().iadd(out.data, offset);
                     for vector in 0..VECTORS {
@@ -192,7 +192,7 @@ impl<'a> Gen<'a, '_> {
                 });
                 begin = end;
             }
-            self.from_to(begin, count, 1, |this, at| {
+            self.step_to(begin, count, 1, |this, at| {
                 let value = this.flat_element(tree, sources, at);
                 let offset = this.scale(at, scalar.size());
                 let address = this.b.ins().iadd(out.data, offset);
@@ -257,7 +257,7 @@ impl<'a> Gen<'a, '_> {
             if let Some(lanes) = step {
                 begin = self.vector_sum(&tree, &sources, scalar, count, lanes, &acc);
             }
-            self.from_to(begin, count, 1, |this, at| {
+            self.step_to(begin, count, 1, |this, at| {
                 let value = this.flat_element(&tree, &sources, at);
                 this.join_in(fold.op, scalar, &acc, &value);
             });

@@ -379,12 +379,18 @@ impl<'a> Gen<'a, '_> {
 
     /// Raises if a record or a structref was never set.
     pub(super) fn check_set(&mut self, value: &Expr, pointer: Value) {
-        let may_be_unset = match value.kind {
-            ExprKind::Local(_) | ExprKind::Const(_) | ExprKind::Item(..) => true,
-            ExprKind::Attribute(..) | ExprKind::IfElse(..) | ExprKind::Block(..) => true,
-            ExprKind::Call(..) | ExprKind::CallValue(..) | ExprKind::Cast(_) => true,
-            _ => false,
-        };
+        let may_be_unset = matches!(
+            value.kind,
+            ExprKind::Local(_)
+                | ExprKind::Const(_)
+                | ExprKind::Item(..)
+                | ExprKind::Attribute(..)
+                | ExprKind::IfElse(..)
+                | ExprKind::Block(..)
+                | ExprKind::Call(..)
+                | ExprKind::CallValue(..)
+                | ExprKind::Cast(_)
+        );
         if may_be_unset {
             let is_null = self.b.ins().icmp_imm_s(IntCC::Equal, pointer, 0);
             self.raise_if(is_null, "UnboundLocalError", "a variable is used before it is set");

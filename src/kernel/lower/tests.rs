@@ -902,7 +902,7 @@ fn loops_without_checks_are_entered_rightly() {
     let kernels = load(&[f]);
     let reference = |lo: i64, hi: i64, k: i64| {
         let a = [3i64, 50, 700, 9000, 20];
-        let mut b = vec![vec![1i64, 2, 3, 4], vec![10, 20, 30, 40]];
+        let mut b = [vec![1i64, 2, 3, 4], vec![10, 20, 30, 40]];
         let wrap = |index: i64, length: usize| {
             let index = if index < 0 { index + length as i64 } else { index };
             usize::try_from(index).ok().filter(|index| *index < length)
@@ -1038,7 +1038,7 @@ fn views_share_memory() {
     wrong.body = vec![ret(Expr::new(ExprKind::Reshape(Box::new(wrong.get(p[0])), shape), i64s(2)))];
     let kernels = load(&[f, wrong]);
     let array = ints_in(&[3, 4], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
-    assert_eq!(kernels.call("views", &[array.clone()]), "[1, 4][200 9 10 300]");
+    assert_eq!(kernels.call("views", std::slice::from_ref(&array)), "[1, 4][200 9 10 300]");
     assert_eq!(spell(&array), "[3, 4][0 1 2 100 4 5 6 7 200 9 10 300]");
     let shaped = |n, m| kernels.call("wrong", &[array.clone(), Data::Int(n), Data::Int(m)]);
     let error = "ValueError: total size of new array must be unchanged";
@@ -1279,14 +1279,14 @@ fn overlapping_assignments_are_numbas() {
     all.push(f);
     let kernels = load(&all);
     let array = ints(&[1, 2, 3, 4, 5, 6]);
-    assert_eq!(kernels.call("copy", &[array.clone()]), "None");
+    assert_eq!(kernels.call("copy", std::slice::from_ref(&array)), "None");
     assert_eq!(spell(&array), "[6][1 1 2 3 4 5]");
     // a[1:] -= a[:-1].copy()
     let array = ints(&[4, 6, 8, 10]);
-    assert_eq!(kernels.call("copied", &[array.clone()]), "None");
+    assert_eq!(kernels.call("copied", std::slice::from_ref(&array)), "None");
     assert_eq!(spell(&array), "[4][4 2 2 2]");
     let array = ints(&[1, 2, 3, 4, 5, 6]);
-    assert_eq!(kernels.call("order", &[array.clone()]), "None");
+    assert_eq!(kernels.call("order", std::slice::from_ref(&array)), "None");
     assert_eq!(spell(&array), "[6][1 3 6 10 15 21]");
     let array = ints_in(&[2, 2], &[0; 4]);
     assert_eq!(kernels.call("fill", &[array.clone(), ints(&[7, 8])]), "None");

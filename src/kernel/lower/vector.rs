@@ -117,7 +117,7 @@ impl<'a> Gen<'a, '_> {
         let begin = self.int(0);
         let width = VECTORS * lanes;
         let end = self.b.ins().band_imm_s(count, -i64::from(width));
-        self.from_to(begin, end, i64::from(width), |this, at| {
+        self.step_to(begin, end, i64::from(width), |this, at| {
             for (vector, sum) in sums.iter().enumerate() {
                 let next = vector as u32 * lanes;
                 let value = this.vector_element(tree, sources, &constants, at, next, lanes);

@@ -314,7 +314,6 @@ struct Chunks {
     chunks: u64,
 }
 
-#[expect(clippy::too_many_arguments, reason = "it is called from compiled code, with registers")]
 unsafe extern "C" fn run_parallel(
     context: Context1,
     part: Part,

@@ -76,11 +76,9 @@ pub(in crate::kernel::runtime) fn sqrt(a: f64, b: f64) -> C {
         return [a, a];
     }
     if a.is_infinite() {
-        return if a < 0.0 {
-            [(b - b).abs(), a.abs().copysign(b)]
-        } else {
-            [a, (b - b).copysign(b)]
-        };
+        // `b` is not infinite: it vanishes beside `a`, unless it is no number.
+        let vanished = if b.is_nan() { f64::NAN } else { 0.0 };
+        return if a < 0.0 { [vanished, a.abs().copysign(b)] } else { [a, vanished.copysign(b)] };
     }
     // Far from overflow.
     let is_large = a.abs() >= f64::MAX / 4.0 || b.abs() >= f64::MAX / 4.0;
