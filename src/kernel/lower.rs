@@ -71,7 +71,7 @@ pub enum Reference {
     Array(String),
 }
 
-/// Why a typed form could not be lowered: it breaks a rule of [`ir`](super::ir), or is beyond a limit.
+/// Why a typed form could not be lowered: it breaks a rule of the typed form, or is beyond a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LowerError {
     /// The kernel.

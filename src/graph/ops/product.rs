@@ -65,7 +65,7 @@ fn gemm(
     emitter.call(name, &[product]);
 }
 
-/// As [`gemm`] of any type, with what becomes of each sum before it is stored at an address.
+/// As [`gemm()`] of any type, with what becomes of each sum before it is stored at an address.
 fn loops(
     emitter: &mut Emitter<'_>,
     element: ElementType,

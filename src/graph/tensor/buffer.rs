@@ -100,7 +100,7 @@ fn layout(length: usize) -> Option<Layout> {
 ///
 /// # Safety
 ///
-/// Any bytes that a tensor of [`Element::TYPE`] holds are a value of the type, it has no padding, and
+/// Any bytes that a tensor of [`Element::TYPE`](super::Element::TYPE) holds are a value of the type, it has no padding, and
 /// its alignment is its size.
 pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
