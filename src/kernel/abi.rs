@@ -28,6 +28,7 @@
 use cranelift_codegen::ir::{AbiParam, Signature, Type as ClifType, types};
 use cranelift_codegen::isa::TargetIsa;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 use super::ir::{ArrayType, Element, FunctionType, Layout, Scalar, Type};
 use super::runtime::Host;
@@ -312,6 +313,17 @@ pub struct KernelError {
     /// Its arguments.
     pub args: Vec<Data>,
 }
+
+impl fmt::Display for KernelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.text() {
+            Some(text) => write!(f, "{}: {text}", self.class),
+            None => f.write_str(&self.class),
+        }
+    }
+}
+
+impl std::error::Error for KernelError {}
 
 impl KernelError {
     /// An exception with one text.
