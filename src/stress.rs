@@ -17,7 +17,8 @@
 //! | `history` | what a thread saw |
 //! | `board` | where every thread is, what it does, and where it shall die |
 //! | `process` | what the kernel tells of one that does not answer |
-//! | `chaos` | who is killed, stopped, damaged, and when |
+//! | `chaos` | who is killed, stopped, damaged, when the disk is full |
+//! | `disk` | a small file system that can be filled |
 //! | `run` | a run from begin to end |
 //! | `check` | what must not have happened |
 //! | `summary` | figures, as text and JSON |
@@ -28,6 +29,7 @@
 mod board;
 mod chaos;
 mod check;
+mod disk;
 mod history;
 #[cfg(feature = "jit")]
 mod image;
@@ -78,6 +80,9 @@ struct Options {
     /// Put damaged copies in the place of files
     #[arg(long)]
     corrupt: bool,
+    /// Fill the disk now and then: the run has a small file system of its own, where one may be mounted
+    #[arg(long, conflicts_with = "dir")]
+    full: bool,
     /// Map programs as images too, and run them while others clear, prune, evict and damage
     #[cfg(feature = "jit")]
     #[arg(long)]

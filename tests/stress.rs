@@ -47,6 +47,21 @@ fn what_works_breaks_nothing() {
     }
 }
 
+/// A disk that is full now and then costs makes, nothing else: what lies in it is served, and what is written through a
+/// mapping has its blocks.
+///
+/// Mutant: an index and segments whose length is set and whose blocks are not asked for.
+#[test]
+fn a_full_disk_is_survived() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cachelift-stress"));
+    command.args(["--workers", "3", "--seconds", "6", "--full", "--kill", "--format", "json"]);
+    let output = command.output().unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(summary["broken"], serde_json::json!({}), "{}", summary["violations"]);
+    assert!(summary["fills"].as_u64().unwrap() > 0 || told.contains("cannot be mounted"), "{told}");
+}
+
 /// Images run on while others clear, prune, evict and damage what they were mapped from, and die.
 #[cfg(feature = "jit")]
 #[test]

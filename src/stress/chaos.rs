@@ -2,7 +2,8 @@
 //!
 //! Half of the kills and stops are orders: the worker that passes a step for the n-th time does it to itself, so that
 //! every step is met. The other half come from outside at any moment. Damage is done to copies that take the place of
-//! files by rename: whoever has the file open keeps the bytes that were promised not to change.
+//! files by rename: whoever has the file open keeps the bytes that were promised not to change. A disk is full for as
+//! long as a file of the tool's takes all that is free.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::board::{Act, Board};
+use super::disk::Filler;
 use super::history::{Event, Kind, Writer, nanoseconds};
 use super::payload::mix;
 use crate::store::failpoint::Step;
@@ -67,6 +69,10 @@ pub(super) struct Chaos {
     board: Board,
     space: PathBuf,
     spare: PathBuf,
+    /// What fills the disk, if it is the run's own.
+    filler: Option<Filler>,
+    /// Since when the disk is full.
+    full: Option<u64>,
     log: Writer,
     random: u64,
     victims: HashMap<usize, Victim>,
@@ -74,21 +80,26 @@ pub(super) struct Chaos {
     next_kill: u64,
     next_stop: u64,
     next_damage: u64,
+    next_full: u64,
     /// How many workers were killed from outside.
     pub(super) kills: u64,
     /// How many times one was stopped.
     pub(super) stops: u64,
     /// How many files were damaged.
     pub(super) damages: u64,
+    /// How many times the disk was full.
+    pub(super) fills: u64,
 }
 
 impl Chaos {
-    /// Chaos among the files of the cache in `space`, with `spare` on the same file system for the copies.
+    /// Chaos among the files of the cache in `space`, with `spare` on the same file system for the copies, and a disk
+    /// to fill if there is a `filler`.
     pub(super) fn new(
         plan: Plan,
         board: Board,
         space: PathBuf,
         spare: PathBuf,
+        filler: Option<Filler>,
         log: Writer,
         seed: u64,
     ) -> Self {
@@ -98,6 +109,8 @@ impl Chaos {
             board,
             space,
             spare,
+            filler,
+            full: None,
             log,
             random: mix(seed),
             victims: HashMap::new(),
@@ -105,9 +118,11 @@ impl Chaos {
             next_kill: now + 500 * MS,
             next_stop: now + 300 * MS,
             next_damage: now + 700 * MS,
+            next_full: now + 900 * MS,
             kills: 0,
             stops: 0,
             damages: 0,
+            fills: 0,
         }
     }
 
@@ -157,6 +172,9 @@ impl Chaos {
     pub(super) fn act(&mut self) {
         let now = nanoseconds();
         self.release(|until| until <= now);
+        if now >= self.next_full {
+            self.fill_or_empty(now);
+        }
         let workers: Vec<usize> = self.victims.keys().copied().collect();
         for victim in self.victims.values_mut() {
             victim.seen = now;
@@ -189,6 +207,7 @@ impl Chaos {
     /// Lets everybody go on.
     pub(super) fn end(&mut self) {
         self.release(|_| true);
+        self.empty();
         for (worker, victim) in &self.victims {
             // One that was told to stop may do so until it ends.
             self.board.cancel(*worker);
@@ -244,6 +263,28 @@ impl Chaos {
                 let event = Event::now(Kind::Stopped, 0);
                 self.log.write(Event { begin: since, process, ..event });
             }
+        }
+    }
+
+    /// A full disk has room again, or one with room is filled.
+    fn fill_or_empty(&mut self, now: u64) {
+        if self.full.is_some() {
+            self.empty();
+            self.next_full = now + 300 * MS + self.below(1_200 * MS);
+            return;
+        }
+        let Some(filler) = &self.filler else { return };
+        self.full = Some(now);
+        if filler.fill().is_ok() {
+            self.fills += 1;
+        }
+        self.next_full = now + 20 * MS + self.below(400 * MS);
+    }
+
+    fn empty(&mut self) {
+        if let (Some(since), Some(filler)) = (self.full.take(), &self.filler) {
+            filler.empty();
+            self.log.write(Event { begin: since, ..Event::now(Kind::Full, 0) });
         }
     }
 

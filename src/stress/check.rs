@@ -97,6 +97,14 @@ pub(super) fn check(events: &[Event], rules: &Rules) -> Vec<Violation> {
 
 /// What the workers saw themselves.
 fn told(events: &[Event], violations: &mut Vec<Violation>) {
+    let full: Vec<(u64, u64)> = events
+        .iter()
+        .filter(|event| event.kind == Kind::Full)
+        .map(|event| (event.begin, event.end))
+        .collect();
+    // Where nothing can be made, a directory cannot either.
+    let was_full =
+        |event: &Event| full.iter().any(|(begin, end)| *begin <= event.end && event.begin <= *end);
     for event in events {
         let (key, process) = (event.key, event.process);
         let seen = match (event.kind, event.detail) {
@@ -106,7 +114,9 @@ fn told(events: &[Event], violations: &mut Vec<Violation>) {
             (Kind::Wrong, _) => ("I10", format!("what was held of key {key} changed")),
             (Kind::Panic, _) => ("I15", format!("process {process} panicked at key {key}")),
             (Kind::Hang, _) => ("I17", format!("a child of process {process} does not end")),
-            (Kind::Open, 1) => ("I11", format!("process {process} did not get the directory")),
+            (Kind::Open, 1) if !was_full(event) => {
+                ("I11", format!("process {process} did not get the directory"))
+            }
             (Kind::Damage, 1) => {
                 ("I11", format!("process {process} found {} records damaged", event.value))
             }
@@ -432,6 +442,9 @@ mod tests {
         assert_eq!(seen(Kind::Damage, 1), ["I11"]);
         assert_eq!(seen(Kind::Damage, 0), [""; 0]);
         assert_eq!(seen(Kind::Open, 1), ["I11"]);
+        let open = Event { detail: 1, ..event(Kind::Open, 1, 30, 40, 0) };
+        assert_eq!(broken(&[event(Kind::Full, 0, 35, 50, 0), open], rules()), [""; 0]);
+        assert_eq!(broken(&[event(Kind::Full, 0, 41, 50, 0), open], rules()), ["I11"]);
     }
 
     #[test]

@@ -54,10 +54,12 @@ pub(super) enum Kind {
     Open,
     /// An image was loaded and run: `detail` is where it came from, `value` whether it was mapped.
     Image,
+    /// The disk was full, by the tool.
+    Full,
 }
 
 impl Kind {
-    const ALL: [Kind; 19] = [
+    const ALL: [Kind; 20] = [
         Kind::Hit,
         Kind::Miss,
         Kind::MakeBegin,
@@ -77,6 +79,7 @@ impl Kind {
         Kind::Damage,
         Kind::Open,
         Kind::Image,
+        Kind::Full,
     ];
 }
 

@@ -66,6 +66,7 @@ fn tiles(page: &mut String, summary: &Summary) {
         ("kills", summary.kills.to_string(), ""),
         ("stops", summary.stops.to_string(), ""),
         ("damaged files", summary.damages.to_string(), ""),
+        ("times the disk was full", summary.fills.to_string(), ""),
         (
             "required steps without a kill",
             summary.steps_missed.len().to_string(),

@@ -15,6 +15,7 @@ use super::Options;
 use super::board::{Board, Sight};
 use super::chaos::{Chaos, Plan};
 use super::check::{self, Rules, Sample, Violation};
+use super::disk::{self, Filler};
 use super::history::{self, Event, Kind, Writer, nanoseconds};
 use super::payload;
 use super::process::{children_of, state_of};
@@ -36,20 +37,29 @@ const PATIENCE: u64 = 20 * SECOND;
 /// A directory of another format that lies beside ours.
 const OLD: &str = "v0-x86_64-le64";
 
+/// What a small file system has beside what the cache may take: the copies, and files that are replaced.
+const SLACK: u64 = 2 << 20;
+
 /// The directories of a run.
 struct Place {
     root: PathBuf,
     is_ours: bool,
+    /// Whether the cache has a small file system of its own; if it should have had one, why not.
+    small: Result<bool, io::Error>,
 }
 
 impl Place {
-    fn make(options: &Options) -> io::Result<Place> {
+    fn make(options: &Options, bytes: u64) -> io::Result<Place> {
         let is_ours = options.dir.is_none();
         let root = options.dir.clone().unwrap_or_else(|| {
             std::env::temp_dir().join(format!("cachelift-stress-{}", std::process::id()))
         });
         let root = std::path::absolute(root)?;
-        for name in ["cache", "histories", "spare"] {
+        let disk = root.join("disk");
+        fs::create_dir_all(&disk)?;
+        let small =
+            if options.full { disk::mount_small(&disk, bytes).map(|()| true) } else { Ok(false) };
+        for name in ["disk/cache", "histories", "disk/spare"] {
             if root.join(name).exists() {
                 fs::remove_dir_all(root.join(name))?;
             }
@@ -57,14 +67,19 @@ impl Place {
         }
         let _ = fs::remove_file(root.join("board"));
         use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(root.join("cache"), fs::Permissions::from_mode(0o700))?;
-        fs::create_dir(root.join("cache").join(OLD))?;
-        fs::write(root.join("cache").join(OLD).join("idx"), old())?;
-        Ok(Place { root, is_ours })
+        let place = Place { root, is_ours, small };
+        fs::set_permissions(place.cache(), fs::Permissions::from_mode(0o700))?;
+        fs::create_dir(place.cache().join(OLD))?;
+        fs::write(place.cache().join(OLD).join("idx"), old())?;
+        Ok(place)
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.root.join("disk")
     }
 
     fn cache(&self) -> PathBuf {
-        self.root.join("cache")
+        self.disk().join("cache")
     }
 
     fn space(&self) -> PathBuf {
@@ -79,14 +94,23 @@ fn old() -> Vec<u8> {
 /// Runs the workers, and looks at what they saw.
 pub(super) fn run(options: &Options) -> io::Result<Summary> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let place = Place::make(options)?;
+    let bits = shard_bits(options.max_size);
+    let allowed = options.max_size + (Sizing::of(options.max_size, bits).segment << bits);
+    let place = Place::make(options, allowed + SLACK)?;
+    if let Err(error) = &place.small {
+        eprintln!(
+            "cachelift-stress: the disk is not filled, as a small one cannot be mounted: {error}"
+        );
+    }
     let board = Board::open(&place.root.join("board"))?;
     let all: u64 = (0..options.keys).map(|key| payload::length(key) as u64 + 512).sum();
-    let roomy = options.max_size >= 8 * all && !options.corrupt && !options.images();
+    let roomy =
+        options.max_size >= 8 * all && !options.corrupt && !options.full && !options.images();
     let plan = Plan { kill: options.kill, stop: options.stop, corrupt: options.corrupt, roomy };
     let log = Writer::open(&place.root.join("histories/chaos.history"), 0)?;
-    let spare = place.root.join("spare");
-    let chaos = Chaos::new(plan, board.clone(), place.space(), spare, log, options.seed);
+    let spare = place.disk().join("spare");
+    let filler = matches!(place.small, Ok(true)).then(|| Filler::new(&place.disk()));
+    let chaos = Chaos::new(plan, board.clone(), place.space(), spare, filler, log, options.seed);
     let job = Job {
         cache: place.cache(),
         histories: place.root.join("histories"),
@@ -102,8 +126,6 @@ pub(super) fn run(options: &Options) -> io::Result<Summary> {
         roomy,
         images: options.images(),
     };
-    let bits = shard_bits(options.max_size);
-    let allowed = options.max_size + (Sizing::of(options.max_size, bits).segment << bits);
     let mut run = Run {
         job,
         chaos,
@@ -135,6 +157,7 @@ pub(super) fn run(options: &Options) -> io::Result<Summary> {
         kills: run.chaos.kills,
         stops: run.chaos.stops,
         damages: run.chaos.damages,
+        fills: run.chaos.fills,
         plan,
     };
     let summary = Summary::new(
@@ -149,8 +172,15 @@ pub(super) fn run(options: &Options) -> io::Result<Summary> {
         violations,
     );
     if place.is_ours && summary.violations.is_empty() {
+        if options.full && place.small.is_ok() {
+            rustix::mount::unmount(place.disk(), rustix::mount::UnmountFlags::DETACH)?;
+        }
         fs::remove_dir_all(&place.root)?;
     } else {
+        if matches!(place.small, Ok(true)) {
+            // The small file system goes with this process.
+            copy(&place.disk(), &place.root.join("kept"))?;
+        }
         eprintln!("cachelift-stress: everything is kept in {}", place.root.display());
     }
     Ok(summary)
@@ -383,6 +413,21 @@ impl Run {
             self.violations.push(Violation::new("I18", "another format's directory was touched"));
         }
     }
+}
+
+/// Copies a directory.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
 
 /// Adds up what files occupy.

@@ -23,6 +23,7 @@ pub(super) struct Chaotic {
     pub(super) kills: u64,
     pub(super) stops: u64,
     pub(super) damages: u64,
+    pub(super) fills: u64,
     pub(super) plan: Plan,
 }
 
@@ -90,6 +91,8 @@ pub(super) struct Summary {
     pub(super) kills: u64,
     pub(super) stops: u64,
     pub(super) damages: u64,
+    /// How many times the disk was full.
+    pub(super) fills: u64,
     /// Records and files that were found damaged, as far as it was told.
     pub(super) damage_found: u64,
     pub(super) steps: BTreeMap<&'static str, AtStep>,
@@ -200,6 +203,7 @@ impl Summary {
             kills: chaotic.kills + steps.values().map(|at| at.killed).sum::<u64>(),
             stops: chaotic.stops,
             damages: chaotic.damages,
+            fills: chaotic.fills,
             damage_found,
             steps,
             steps_missed,
@@ -295,10 +299,10 @@ impl fmt::Display for Summary {
                 "{name:12} {count:>9} {p50:>10.1} {p90:>10.1} {p99:>10.1} {p999:>10.1} {max:>12.1}"
             )?;
         }
-        let Summary { births, kills, stops, damages, damage_found, .. } = self;
+        let Summary { births, kills, stops, damages, damage_found, fills, .. } = self;
         writeln!(
             f,
-            "\n{births} workers, {kills} kills, {stops} stops, {damages} files damaged ({damage_found} times found)"
+            "\n{births} workers, {kills} kills, {stops} stops, {damages} files damaged ({damage_found} times found), {fills} times a full disk"
         )?;
         writeln!(
             f,

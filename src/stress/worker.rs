@@ -173,6 +173,7 @@ fn run(job: &Job) -> u8 {
     if job.role == Role::Reader {
         config.mode = Mode::ReadOnly;
     }
+    let began = nanoseconds();
     let store = Store::open(config.clone());
     let keys: Vec<Key> =
         (0..job.keys).map(|n| store.key("stress v1").u64("n", u64::from(n)).finish()).collect();
@@ -203,7 +204,7 @@ fn run(job: &Job) -> u8 {
                     damage_told: 0,
                     is_child: false,
                 };
-                thread.work(board);
+                thread.work(board, began);
             });
         }
     });
@@ -211,8 +212,8 @@ fn run(job: &Job) -> u8 {
 }
 
 impl Thread<'_> {
-    fn work(mut self, board: &Board) {
-        self.opened();
+    fn work(mut self, board: &Board, began: u64) {
+        self.opened(began);
         let operations = match self.job.role {
             Role::Worker => u64::MAX,
             Role::Reader | Role::Brief => 60,
@@ -450,19 +451,20 @@ impl Thread<'_> {
     fn reopen(&mut self) {
         board::begin(Call::Open, 0);
         self.tell_damage();
+        let began = nanoseconds();
         self.store = Store::open(self.config.clone());
         #[cfg(feature = "jit")]
         {
             self.images.engine = None;
         }
         self.damage_told = 0;
-        self.opened();
+        self.opened(began);
     }
 
-    /// Notes whether the store has its directory.
-    fn opened(&mut self) {
+    /// Notes whether the store that was opened since `began` has its directory.
+    fn opened(&mut self, began: u64) {
         let has_it = matches!(self.store.status(), Status::Disk { .. });
-        let event = Event { detail: u8::from(!has_it), ..Event::now(Kind::Open, 0) };
+        let event = Event { begin: began, detail: u8::from(!has_it), ..Event::now(Kind::Open, 0) };
         if !has_it {
             say(self.store.status());
         }
