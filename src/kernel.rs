@@ -1,4 +1,27 @@
-//! Functions in files, compiled once.
+//! Kernels: functions in Python files, each compiled once, and again only when its machine code can have changed.
+//!
+//! ```text
+//!   file ─parse─► syntax ─host─► the program runs; decorated functions become kernels      resolve: what `import` finds
+//!                                   │ a call
+//!                                   ▼
+//!   dispatch ──► direct ─ manifest: the files are in a state that was seen
+//!            ──► deep ─── canon, keys: the function, with all it can reach, was seen   ──► plan: what to load and link
+//!            ──► unit ─── infer ──► ir ──► lower ──► CLIF ──► the code layer: found or made      (make)
+//!                                   │
+//!                      marshal, abi ▼ runtime: memory, threads, errors, functions of the C library
+//!                              compiled code
+//! ```
+//!
+//! | layer | modules |
+//! |---|---|
+//! | text | `source`, `syntax`, `parse`, `resolve`, `diagnostic` |
+//! | values of the host | `value`, `array`, `dtype`, `table`, `exception`, `format`, and `host`, which computes with them |
+//! | typing | `types`, `rules`, `options`, `world`, `infer` |
+//! | code | `ir`, `lower`, `runtime`, `abi`, `marshal` |
+//! | identity | `canon`, `keys`, `manifest`, `plan`, `constants`, `why` |
+//! | calls | `bind`, `dispatch`, `make`, `ufunc`, `handle`, `session` |
+//!
+//! Text, typing and lowering know nothing of the store.
 
 pub mod abi;
 pub mod array;
