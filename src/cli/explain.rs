@@ -6,10 +6,10 @@ mod kernels;
 use std::path::PathBuf;
 
 use clap::Args;
-#[cfg(feature = "kernel")]
-use clap::ValueEnum;
 
 use super::exit::Exit;
+#[cfg(feature = "kernel")]
+use super::output::Form;
 use super::output::Output;
 use crate::config::Config;
 
@@ -51,13 +51,6 @@ pub(super) struct Arguments {
     #[cfg(feature = "graph")]
     #[arg(long, value_name = "MODE", default_value = "fused")]
     mode: super::graph::Mode,
-}
-
-#[cfg(feature = "kernel")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Human,
-    Json,
 }
 
 /// Runs the command.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
-use clap::ColorChoice;
+use clap::{ColorChoice, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tracing_subscriber::EnvFilter;
 
@@ -23,6 +23,13 @@ pub(super) const GOOD: Style = AnsiColor::Green.on_default();
 pub(super) const NOTE: Style = AnsiColor::Yellow.on_default();
 /// Of headings.
 pub(super) const HEAD: Style = Style::new().bold();
+
+/// For whom a report is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Form {
+    Human,
+    Json,
+}
 
 /// `what` in this style; the colours are taken out where they are not wanted.
 pub(super) fn styled(style: Style, what: impl Display) -> impl Display {

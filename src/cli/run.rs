@@ -18,12 +18,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io, mem};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use cranelift_codegen::data_value::{DataValue, DisplayDataValues, write_data_value_list};
 use cranelift_codegen::ir::TrapCode;
 
 use super::exit::Exit;
-use super::output::{BAD, Output, Progress, micros_since, styled};
+use super::output::{BAD, Form, Output, Progress, micros_since, styled};
 use crate::code::clif::{
     self, CallError, Check, Clif, ClifError, ClifFile, ClifTarget, Reading, RunLine, Targets,
 };
@@ -92,12 +92,6 @@ pub(super) struct Arguments {
     /// Declare the functions of each file last to first. Nothing may depend on it
     #[arg(long, hide = true)]
     declare_in_reverse: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Form {
-    Human,
-    Json,
 }
 
 const EXAMPLES: &str = "\
@@ -204,11 +198,7 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
     }
     let exit = if tally.failed > 0 { Exit::Failed } else { Exit::Ok };
     let report = Report::new(units, tally, Times::new(micros_since(start), making, loading));
-    match arguments.summary {
-        None => {}
-        Some(Form::Human) => output.say(report.human()),
-        Some(Form::Json) => output.say(report.json()),
-    }
+    report.say(arguments.summary, &output);
     // The process ends: to free all of it piece by piece would take as long as to load it took. The store
     // is closed when the engines go.
     mem::forget((files, loads.into_iter().map(|load| load.result).collect::<Vec<_>>()));

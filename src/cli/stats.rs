@@ -2,11 +2,11 @@
 
 use std::fmt::Display;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 
 use super::exit::Exit;
-use super::output::{HEAD, Output, micros, size, styled};
+use super::output::{Form, HEAD, Output, micros, size, styled};
 use crate::config::Config;
 use crate::store::{Amount, Entry, ShardUsage, Totals, Usage};
 use crate::sync;
@@ -25,12 +25,6 @@ pub(super) struct Arguments {
     /// How to say it
     #[arg(long, value_name = "FORM", default_value = "human")]
     format: Form,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Human,
-    Json,
 }
 
 /// The numbers as JSON: fields may come to be, none goes or changes.

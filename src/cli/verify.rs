@@ -1,10 +1,10 @@
 //! `cachelift verify`: every record, read and checked.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 
 use super::exit::Exit;
-use super::output::{Output, size};
+use super::output::{Form, Output, size};
 use crate::config::Config;
 use crate::store::{Store, Verified};
 
@@ -17,12 +17,6 @@ pub(super) struct Arguments {
     /// How to say it
     #[arg(long, value_name = "FORM", default_value = "human")]
     format: Form,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Human,
-    Json,
 }
 
 /// The numbers as JSON: fields may come to be, none goes or changes.

@@ -794,6 +794,28 @@ pub enum MathFn {
     RoundDigits,
 }
 
+impl MathFn {
+    /// Whether it takes complex numbers too.
+    pub fn is_complex(self) -> bool {
+        use MathFn as M;
+        matches!(
+            self,
+            M::Sqrt
+                | M::Exp
+                | M::Log
+                | M::Sin
+                | M::Cos
+                | M::Tan
+                | M::Asin
+                | M::Acos
+                | M::Atan
+                | M::Sinh
+                | M::Cosh
+                | M::Tanh
+        )
+    }
+}
+
 /// Whether [`ExprKind::Cast`] knows the way.
 ///
 /// Scalars become any scalar (a float out of an integer's range becomes what the processor makes of it; complex

@@ -8,8 +8,9 @@ use std::io;
 
 use serde::Serialize;
 
-use super::{Arguments, Form};
+use super::Arguments;
 use crate::cli::exit::Exit;
+use crate::cli::output::Form;
 use crate::cli::output::{GOOD, NOTE, Output, styled};
 use crate::config::{Config, Mode};
 use crate::kernel::{Error, Session, Used, host};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::exit::Exit;
+use super::super::output::Form;
 use super::super::output::{Output, micros_since};
-use super::super::run::Form;
 use super::super::run::report::Tally;
 use super::{Mode, npy};
 use crate::config::Config;
@@ -67,11 +67,7 @@ pub(in crate::cli) fn run(arguments: &Arguments<'_>, config: Config, mut output:
     }
     let exit = if tally.failed > 0 { Exit::Failed } else { Exit::Ok };
     let report = super::report(&session, tally, micros_since(start), loading);
-    match arguments.summary {
-        None => {}
-        Some(Form::Human) => output.say(report.human()),
-        Some(Form::Json) => output.say(report.json()),
-    }
+    report.say(arguments.summary, &output);
     output.finish(exit)
 }
 

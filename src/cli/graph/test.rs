@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::super::exit::Exit;
+use super::super::output::Form;
 use super::super::output::{BAD, Output, micros_since, styled};
-use super::super::run::Form;
 use super::super::run::report::Tally;
 use super::{Mode, compare};
 use crate::config::Config;
@@ -89,11 +89,7 @@ pub(in crate::cli) fn run(arguments: &Arguments, config: Config, mut output: Out
     output.data(format_args!("{tally}"));
     let exit = if tally.failed > 0 { Exit::Failed } else { Exit::Ok };
     let report = super::report(&session, tally, micros_since(start), loading);
-    match arguments.summary {
-        None => {}
-        Some(Form::Human) => output.say(report.human()),
-        Some(Form::Json) => output.say(report.json()),
-    }
+    report.say(arguments.summary, &output);
     output.finish(exit)
 }
 

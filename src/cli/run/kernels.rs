@@ -7,8 +7,8 @@
 
 use std::io::{self, Read};
 
+use super::Arguments;
 use super::report::{KernelUnit, Report, Tally, Times, Unit};
-use super::{Arguments, Form};
 use crate::cli::exit::Exit;
 use crate::cli::output::{Output, micros_since};
 use crate::config::Config;
@@ -27,13 +27,7 @@ pub(super) fn run(arguments: &Arguments, config: Config, output: Output) -> Exit
     if let Some(message) = done.message {
         output.say(message);
     }
-    if let Some(form) = arguments.summary {
-        let report = report(done.used, done.exit, micros_since(start));
-        match form {
-            Form::Human => output.say(report.human()),
-            Form::Json => output.say(report.json()),
-        }
-    }
+    report(done.used, done.exit, micros_since(start)).say(arguments.summary, &output);
     output.finish(done.exit)
 }
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write as _};
 
 use serde::Serialize;
 
-use crate::cli::output::{BAD, GOOD, HEAD, NOTE, micros, styled};
+use crate::cli::output::{BAD, Form, GOOD, HEAD, NOTE, Output, micros, styled};
 use crate::store::Origin;
 
 /// How many run lines passed and failed; files that could not be run count as failed. Files and targets that
@@ -115,6 +115,15 @@ impl Report {
             } += 1;
         }
         Report { schema: 1, units, counts, time_us }
+    }
+
+    /// Says it in the form that was asked for, if one was.
+    pub(in crate::cli) fn say(&self, form: Option<Form>, output: &Output) {
+        match form {
+            None => {}
+            Some(Form::Human) => output.say(self.human()),
+            Some(Form::Json) => output.say(self.json()),
+        }
     }
 
     /// One line of JSON.

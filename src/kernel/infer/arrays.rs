@@ -2040,23 +2040,7 @@ fn scalar_ufunc(
         }
         _ => {
             let function = math_named(name)?;
-            use MathFn as M;
-            let complex = matches!(
-                function,
-                M::Sqrt
-                    | M::Exp
-                    | M::Log
-                    | M::Sin
-                    | M::Cos
-                    | M::Tan
-                    | M::Asin
-                    | M::Acos
-                    | M::Atan
-                    | M::Sinh
-                    | M::Cosh
-                    | M::Tanh
-            );
-            if *ty == Ty::Complex128 && !complex {
+            if *ty == Ty::Complex128 && !function.is_complex() {
                 return None;
             }
             Expr::new(ExprKind::Math(function, vec![x]), result)

@@ -1072,20 +1072,13 @@ impl Walker<'_> {
                     Expr::new(ExprKind::Binary(Op::PowInt, Box::new(base), Box::new(power)), ir),
                 ))
             }
-            ("pow", 2) => {
+            ("pow" | "fmod", 2) => {
+                let op = if name == "pow" { Op::Pow } else { Op::Fmod };
                 let mut floats = floats(&exprs);
                 let b = floats.remove(1);
                 Some(Val::run(
                     float.clone(),
-                    Expr::binary(Op::Pow(ir::OnZero::Value), floats.remove(0), b),
-                ))
-            }
-            ("fmod", 2) => {
-                let mut floats = floats(&exprs);
-                let b = floats.remove(1);
-                Some(Val::run(
-                    float.clone(),
-                    Expr::binary(Op::Fmod(ir::OnZero::Value), floats.remove(0), b),
+                    Expr::binary(op(ir::OnZero::Value), floats.remove(0), b),
                 ))
             }
             ("log", 2) => {

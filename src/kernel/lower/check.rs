@@ -543,22 +543,7 @@ impl Checker<'_> {
             self.expr(arg)?;
             same(&arg.ty, &args[0].ty, "an argument")?;
         }
-        let complex = matches!(
-            function,
-            M::Sqrt
-                | M::Exp
-                | M::Log
-                | M::Sin
-                | M::Cos
-                | M::Tan
-                | M::Asin
-                | M::Acos
-                | M::Atan
-                | M::Sinh
-                | M::Cosh
-                | M::Tanh
-        );
-        let fits = scalar.is_float() || scalar == Scalar::C128 && complex;
+        let fits = scalar.is_float() || scalar == Scalar::C128 && function.is_complex();
         need(fits, || format!("{function:?} of {scalar:?}"))?;
         same(ty, &args[0].ty, "a function's value")
     }

@@ -2,71 +2,42 @@
 
 pub(super) mod complex;
 
-/// The quotient rounded down, as Python divides floats: of zero by zero and the like what the division gives.
-fn floor_div(x: f64, y: f64) -> f64 {
-    if y == 0.0 {
-        return x / y;
-    }
-    let mut quotient = (x - x % y) / y;
-    let rest = x % y;
-    if rest != 0.0 && (y < 0.0) != (rest < 0.0) {
-        quotient -= 1.0;
-    }
-    if quotient == 0.0 || quotient.is_nan() {
-        // A zero with the sign of the true quotient.
-        return quotient * quotient * x / y;
-    }
-    let floor = quotient.floor();
-    if quotient - floor > 0.5 { floor + 1.0 } else { floor }
+macro_rules! python_division {
+    ($floor_div:ident, $modulo:ident, $float:ty) => {
+        /// The quotient rounded down, as Python divides floats: of zero by zero and the like what the division gives.
+        pub(super) extern "C" fn $floor_div(x: $float, y: $float) -> $float {
+            if y == 0.0 {
+                return x / y;
+            }
+            let rest = x % y;
+            let mut quotient = (x - rest) / y;
+            if rest != 0.0 && (y < 0.0) != (rest < 0.0) {
+                quotient -= 1.0;
+            }
+            if quotient == 0.0 || quotient.is_nan() {
+                // A zero with the sign of the true quotient.
+                return quotient * quotient * x / y;
+            }
+            let floor = quotient.floor();
+            if quotient - floor > 0.5 { floor + 1.0 } else { floor }
+        }
+
+        /// The remainder with the divisor's sign, as Python computes it.
+        pub(super) extern "C" fn $modulo(x: $float, y: $float) -> $float {
+            let rest = x % y;
+            if y == 0.0 {
+                return rest;
+            }
+            if rest == 0.0 {
+                return if y < 0.0 { -0.0 } else { 0.0 };
+            }
+            if (y < 0.0) != (rest < 0.0) { rest + y } else { rest }
+        }
+    };
 }
 
-/// The remainder with the divisor's sign, as Python computes it.
-fn modulo(x: f64, y: f64) -> f64 {
-    let rest = x % y;
-    if y == 0.0 {
-        return rest;
-    }
-    if rest == 0.0 {
-        return if y < 0.0 { -0.0 } else { 0.0 };
-    }
-    if (y < 0.0) != (rest < 0.0) { rest + y } else { rest }
-}
-
-pub(super) extern "C" fn floor_div_f64(x: f64, y: f64) -> f64 {
-    floor_div(x, y)
-}
-
-pub(super) extern "C" fn floor_div_f32(x: f32, y: f32) -> f32 {
-    if y == 0.0 {
-        return x / y;
-    }
-    let rest = x % y;
-    let mut quotient = (x - rest) / y;
-    if rest != 0.0 && (y < 0.0) != (rest < 0.0) {
-        quotient -= 1.0;
-    }
-    if quotient == 0.0 || quotient.is_nan() {
-        return quotient * quotient * x / y;
-    }
-    let floor = quotient.floor();
-    if quotient - floor > 0.5 { floor + 1.0 } else { floor }
-}
-
-pub(super) extern "C" fn modulo_f64(x: f64, y: f64) -> f64 {
-    modulo(x, y)
-}
-
-pub(super) extern "C" fn modulo_f32(x: f32, y: f32) -> f32 {
-    // A float of 32 bits is one of 64, and the remainder of two is exact.
-    let rest = x % y;
-    if y == 0.0 {
-        return rest;
-    }
-    if rest == 0.0 {
-        return if y < 0.0 { -0.0 } else { 0.0 };
-    }
-    if (y < 0.0) != (rest < 0.0) { rest + y } else { rest }
-}
+python_division!(floor_div_f64, modulo_f64, f64);
+python_division!(floor_div_f32, modulo_f32, f32);
 
 pub(super) extern "C" fn sqrt_f64(x: f64) -> f64 {
     x.sqrt()
@@ -121,45 +92,32 @@ pub(super) fn pow_u64(base: u64, exponent: u64) -> u64 {
     result
 }
 
-/// A float to an integer power, by multiplication; none if zero has a negative exponent.
-pub(super) fn pow_int(base: f64, exponent: i64) -> Option<f64> {
-    let size = exponent.unsigned_abs();
-    if size > LARGE {
-        return Some(base.powf(exponent as f64));
-    }
-    let (mut result, mut square, mut left) = (1.0, base, size);
-    while left != 0 {
-        if left & 1 == 1 {
-            result *= square;
+macro_rules! pow_int {
+    ($name:ident, $float:ty) => {
+        /// A float to an integer power, by multiplication; none if zero has a negative exponent.
+        pub(super) fn $name(base: $float, exponent: i64) -> Option<$float> {
+            let size = exponent.unsigned_abs();
+            if size > LARGE {
+                return Some(base.powf(exponent as $float));
+            }
+            let (mut result, mut square, mut left) = (1.0, base, size);
+            while left != 0 {
+                if left & 1 == 1 {
+                    result *= square;
+                }
+                left >>= 1;
+                square *= square;
+            }
+            if exponent >= 0 {
+                return Some(result);
+            }
+            (result != 0.0).then(|| 1.0 / result)
         }
-        left >>= 1;
-        square *= square;
-    }
-    if exponent >= 0 {
-        return Some(result);
-    }
-    (result != 0.0).then(|| 1.0 / result)
+    };
 }
 
-/// As [`pow_int`], in 32 bits.
-pub(super) fn pow_int_f32(base: f32, exponent: i64) -> Option<f32> {
-    let size = exponent.unsigned_abs();
-    if size > LARGE {
-        return Some(base.powf(exponent as f32));
-    }
-    let (mut result, mut square, mut left) = (1.0f32, base, size);
-    while left != 0 {
-        if left & 1 == 1 {
-            result *= square;
-        }
-        left >>= 1;
-        square *= square;
-    }
-    if exponent >= 0 {
-        return Some(result);
-    }
-    (result != 0.0).then(|| 1.0 / result)
-}
+pow_int!(pow_int, f64);
+pow_int!(pow_int_f32, f32);
 
 /// `round(x, digits)` as Numba rounds: scaled, to even, and scaled back.
 fn round_digits(x: f64, digits: f64, round: impl Fn(f64) -> f64) -> f64 {

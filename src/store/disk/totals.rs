@@ -198,7 +198,8 @@ mod tests {
     use crate::store::disk::trust::SPACE;
 
     const PROCESSES: u64 = 4;
-    const STORES: u64 = 20;
+    // Enough for all processes to be at it at once.
+    const STORES: u64 = 500;
 
     fn done() -> Stats {
         let reasons = BTreeMap::from([("checksum", 2)]);

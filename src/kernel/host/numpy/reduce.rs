@@ -1,6 +1,6 @@
 //! Functions that combine the elements of an axis: sums, extremes, sorting, products of matrices.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, ops::Add, sync::Arc};
 
 use super::{array, cast, element, make, shape, ufunc, zeros};
 use crate::kernel::{
@@ -57,46 +57,25 @@ fn lines(a: &Array, axis: Option<usize>) -> Run<(Vec<Array>, Vec<usize>)> {
 }
 
 /// The sum as NumPy adds: in halves down to blocks of 128, which have eight running sums.
-fn pairwise(values: &[f64]) -> f64 {
+fn pairwise<T: Copy + Default + Add<Output = T>>(values: &[T]) -> T {
     let n = values.len();
     if n < 8 {
-        return values.iter().fold(0.0, |total, v| total + v);
+        return values.iter().fold(T::default(), |total, v| total + *v);
     }
     if n <= 128 {
-        let mut r = [0.0; 8];
+        let mut r = [T::default(); 8];
         r.copy_from_slice(&values[..8]);
         let blocks = n - n % 8;
         for block in values[8..blocks].chunks_exact(8) {
             for (total, v) in r.iter_mut().zip(block) {
-                *total += v;
+                *total = *total + *v;
             }
         }
         let total = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-        return values[blocks..].iter().fold(total, |total, v| total + v);
+        return values[blocks..].iter().fold(total, |total, v| total + *v);
     }
     let half = n / 2 - n / 2 % 8;
     pairwise(&values[..half]) + pairwise(&values[half..])
-}
-
-fn pairwise32(values: &[f32]) -> f32 {
-    let n = values.len();
-    if n < 8 {
-        return values.iter().fold(0.0, |total, v| total + v);
-    }
-    if n <= 128 {
-        let mut r = [0.0f32; 8];
-        r.copy_from_slice(&values[..8]);
-        let blocks = n - n % 8;
-        for block in values[8..blocks].chunks_exact(8) {
-            for (total, v) in r.iter_mut().zip(block) {
-                *total += v;
-            }
-        }
-        let total = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-        return values[blocks..].iter().fold(total, |total, v| total + v);
-    }
-    let half = n / 2 - n / 2 % 8;
-    pairwise32(&values[..half]) + pairwise32(&values[half..])
 }
 
 /// The sum or product of a line in the dtype of the result.
@@ -106,7 +85,7 @@ fn total(line: &Array, name: &str, dtype: &DType, along_rows: bool) -> Scalar {
         Kind::Float if *dtype == DType::F32 => {
             let values = line.to_vec::<f32>();
             Scalar::F32(match (sum, along_rows) {
-                (true, false) => pairwise32(&values),
+                (true, false) => pairwise(&values),
                 (true, true) => values.iter().fold(0.0, |t, v| t + v),
                 _ => values.iter().product(),
             })

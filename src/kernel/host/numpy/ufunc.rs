@@ -203,39 +203,15 @@ fn map<T: Element, R: Element>(a: &Array, f: impl Fn(T) -> R) -> Array {
 /// Runs code once for each integer type.
 macro_rules! integers {
     ($dtype:expr, $t:ident => $body:expr, else $other:expr) => {
+        integers!($dtype, $t => $body, else $other,
+            I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64)
+    };
+    ($dtype:expr, $t:ident => $body:expr, else $other:expr, $($kind:ident $integer:ident),*) => {
         match $dtype {
-            DType::I8 => {
-                type $t = i8;
+            $(DType::$kind => {
+                type $t = $integer;
                 $body
-            }
-            DType::I16 => {
-                type $t = i16;
-                $body
-            }
-            DType::I32 => {
-                type $t = i32;
-                $body
-            }
-            DType::I64 => {
-                type $t = i64;
-                $body
-            }
-            DType::U8 => {
-                type $t = u8;
-                $body
-            }
-            DType::U16 => {
-                type $t = u16;
-                $body
-            }
-            DType::U32 => {
-                type $t = u32;
-                $body
-            }
-            DType::U64 => {
-                type $t = u64;
-                $body
-            }
+            })*
             _ => $other,
         }
     };
