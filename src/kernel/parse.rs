@@ -15,6 +15,7 @@ use ruff_text_size::{Ranged, TextRange};
 
 use super::{
     diagnostic::Diagnostic,
+    runtime::stack::deep,
     source::Source,
     syntax::{
         Arg, BinaryOp, ClassDef, Clause, CompareOp, Comprehension, ComprehensionKind, Expr,
@@ -95,7 +96,7 @@ impl Depth {
         if self.depth > MAX_DEPTH {
             self.too_deep = self.too_deep.or(Some(range));
         } else {
-            inside(self);
+            deep(|| inside(self));
         }
         self.depth -= levels;
     }
@@ -205,7 +206,7 @@ impl<'a> Visitor<'a> for Bindings {
                     self.bind(alias.asname.as_ref().unwrap_or(&alias.name));
                 }
             }
-            other => visitor::walk_stmt(self, other),
+            other => deep(|| visitor::walk_stmt(self, other)),
         }
     }
 
@@ -235,7 +236,7 @@ impl<'a> Visitor<'a> for Bindings {
                 visitor::walk_expr(self, expr);
                 self.in_comprehension = outer;
             }
-            other => visitor::walk_expr(self, other),
+            other => deep(|| visitor::walk_expr(self, other)),
         }
     }
 
@@ -295,6 +296,10 @@ impl<'s> Convert<'s> {
     }
 
     fn stmt(&mut self, stmt: &ruff::Stmt) -> Result<Stmt> {
+        deep(|| self.stmt_here(stmt))
+    }
+
+    fn stmt_here(&mut self, stmt: &ruff::Stmt) -> Result<Stmt> {
         let kind = match stmt {
             ruff::Stmt::Expr(s) => StmtKind::Expr(self.expr(&s.value)?),
             ruff::Stmt::Assign(s) => {
@@ -695,6 +700,10 @@ impl<'s> Convert<'s> {
     }
 
     fn expr(&mut self, expr: &ruff::Expr) -> Result<Expr> {
+        deep(|| self.expr_here(expr))
+    }
+
+    fn expr_here(&mut self, expr: &ruff::Expr) -> Result<Expr> {
         let kind = match expr {
             ruff::Expr::Name(e) => ExprKind::Name(match e.ctx {
                 ruff::ExprContext::Store => {

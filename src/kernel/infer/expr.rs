@@ -7,6 +7,7 @@ use super::walk::{Res, Scope, Stop, Walker, literal_bool, runs};
 use crate::kernel::array::Array;
 use crate::kernel::ir::{self, BinaryOp as Op, ConstantId, Expr, ExprKind, OnZero, StmtKind};
 use crate::kernel::rules::{self, Rule};
+use crate::kernel::runtime::stack::deep;
 use crate::kernel::syntax::{
     self, BinaryOp, CompareOp, ExprKind as S, LogicOp, Name, Span, UnaryOp,
 };
@@ -17,7 +18,7 @@ impl Walker<'_> {
     /// The value of an expression.
     pub(super) fn expr(&mut self, expr: &syntax::Expr) -> Res<Val> {
         let outer = std::mem::replace(&mut self.span, expr.span);
-        let result = self.expr_inner(expr);
+        let result = deep(|| self.expr_inner(expr));
         self.span = outer;
         result
     }

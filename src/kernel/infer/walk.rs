@@ -16,6 +16,7 @@ use super::{Callee, Specialised, World};
 use crate::kernel::diagnostic::Diagnostic;
 use crate::kernel::ir::{self, Expr, ExprKind, Label, LocalId, Stmt, StmtKind};
 use crate::kernel::options::Options;
+use crate::kernel::runtime::stack::deep;
 use crate::kernel::source::Source;
 use crate::kernel::syntax::{self, Arg, BinaryOp, ExprKind as S, Name, Span};
 use crate::kernel::types::{Literal, Ty};
@@ -571,7 +572,7 @@ impl<'w> Walker<'w> {
                 break;
             }
             self.span = stmt.span;
-            match self.stmt(stmt) {
+            match deep(|| self.stmt(stmt)) {
                 Err(Stop::Unknown) => {
                     if self.depth == 0
                         && let Some((variable, span)) = self.unset_reads.pop()
