@@ -708,8 +708,8 @@ impl Kernels for Dispatcher {
         keywords: &[(Name, Value)],
     ) -> Run<Value> {
         match &def.kind {
-            KernelKind::Vectorize => ufunc::call(self, host, def, args),
-            KernelKind::Guvectorize(layout) => ufunc::call_rows(self, host, def, layout, args),
+            KernelKind::Vectorize => ufunc::call(self, host, def, args, keywords),
+            KernelKind::Guvectorize(layout) => ufunc::call_rows(self, host, def, layout, args, keywords),
             _ => {
                 let Bound { values, types } = bind::bind(def, args, keywords)?;
                 let args = bind::choose(def, &types)?.unwrap_or(types);
