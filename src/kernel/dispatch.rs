@@ -709,7 +709,9 @@ impl Kernels for Dispatcher {
     ) -> Run<Value> {
         match &def.kind {
             KernelKind::Vectorize => ufunc::call(self, host, def, args, keywords),
-            KernelKind::Guvectorize(layout) => ufunc::call_rows(self, host, def, layout, args, keywords),
+            KernelKind::Guvectorize(layout) => {
+                ufunc::call_rows(self, host, def, layout, args, keywords)
+            }
             _ => {
                 let Bound { values, types } = bind::bind(def, args, keywords)?;
                 let args = bind::choose(def, &types)?.unwrap_or(types);

@@ -49,6 +49,33 @@ pub fn parse_module(source: &Arc<Source>) -> Result<Module> {
     Ok(Module { source: source.clone(), body })
 }
 
+/// Parses a file as far as it can be: what there is of it, and all that is wrong with it, from top to bottom. A statement
+/// with an error in it is left out.
+pub fn parse_all(source: &Arc<Source>) -> (Module, Vec<Diagnostic>) {
+    let mut module = Module { source: source.clone(), body: Vec::new() };
+    let options = ruff_python_parser::ParseOptions::from(ruff_python_parser::Mode::Module);
+    let parsed = ruff_python_parser::parse_unchecked(&source.text, options);
+    let errors: Vec<_> = parsed.errors().to_vec();
+    let Some(parsed) = parsed.try_into_module() else { return (module, Vec::new()) };
+    let tree = parsed.into_syntax();
+    let mut depth = Depth::default();
+    depth.visit_body(&tree.body);
+    if let Some(range) = depth.too_deep {
+        std::mem::forget(tree);
+        return (module, vec![*too_deep(source, range)]);
+    }
+    let broken = errors.iter().map(|error| error.location).collect();
+    let mut convert = Convert::new(source);
+    convert.problems = Some(Problems { found: Vec::new(), broken });
+    // Every statement's error is among the problems.
+    module.body = convert.body(&tree.body).unwrap_or_default();
+    let found = convert.problems.take().map_or_else(Vec::new, |problems| problems.found);
+    let mut problems: Vec<_> = errors.iter().map(|error| *syntax_error(source, error)).collect();
+    problems.extend(found);
+    problems.sort_by_key(|problem| problem.span.start);
+    (module, problems)
+}
+
 /// Parses one expression.
 ///
 /// # Errors
@@ -255,11 +282,26 @@ struct Convert<'s> {
     source: &'s Arc<Source>,
     names: HashSet<Name>,
     scopes: Vec<ScopeState>,
+    /// Where what is wrong is collected; otherwise the first error ends the conversion.
+    problems: Option<Problems>,
+}
+
+/// What is wrong with a file.
+struct Problems {
+    /// What is not supported.
+    found: Vec<Diagnostic>,
+    /// Where the text is no Python. What is wrong around these follows from them.
+    broken: Vec<TextRange>,
 }
 
 impl<'s> Convert<'s> {
     fn new(source: &'s Arc<Source>) -> Self {
-        Convert { source, names: HashSet::new(), scopes: vec![ScopeState::default()] }
+        Convert {
+            source,
+            names: HashSet::new(),
+            scopes: vec![ScopeState::default()],
+            problems: None,
+        }
     }
 
     fn intern(&mut self, name: &str) -> Name {
@@ -285,7 +327,28 @@ impl<'s> Convert<'s> {
     }
 
     fn body(&mut self, body: &[ruff::Stmt]) -> Result<Vec<Stmt>> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
+        if self.problems.is_none() {
+            return body.iter().map(|stmt| self.stmt(stmt)).collect();
+        }
+        let mut converted = Vec::new();
+        for stmt in body {
+            let depth = self.scopes.len();
+            let result = self.stmt(stmt);
+            // An error leaves the scopes that it was in.
+            self.scopes.truncate(depth);
+            let Some(problems) = &mut self.problems else { continue };
+            let follows = problems
+                .broken
+                .iter()
+                .any(|at| stmt.range().start() <= at.end() && at.start() <= stmt.range().end());
+            match result {
+                Ok(_) if follows && !is_compound(stmt) => {}
+                Ok(stmt) => converted.push(stmt),
+                Err(_) if follows => {}
+                Err(problem) => problems.found.push(*problem),
+            }
+        }
+        Ok(converted)
     }
 
     fn loop_body(&mut self, body: &[ruff::Stmt]) -> Result<Vec<Stmt>> {
@@ -958,6 +1021,19 @@ impl<'s> Convert<'s> {
         }
         Ok(())
     }
+}
+
+/// Whether a statement holds others.
+fn is_compound(stmt: &ruff::Stmt) -> bool {
+    matches!(
+        stmt,
+        ruff::Stmt::FunctionDef(_)
+            | ruff::Stmt::ClassDef(_)
+            | ruff::Stmt::For(_)
+            | ruff::Stmt::While(_)
+            | ruff::Stmt::If(_)
+            | ruff::Stmt::Try(_)
+    )
 }
 
 /// Appends text, joined to text before it.

@@ -1691,7 +1691,7 @@ fn breaks_out(stmts: &[syntax::Stmt]) -> bool {
 }
 
 /// The names that statements bind.
-fn assigned(stmts: &[syntax::Stmt]) -> Vec<Name> {
+pub(in crate::kernel) fn assigned(stmts: &[syntax::Stmt]) -> Vec<Name> {
     let mut names = Vec::new();
     collect_assigned(stmts, &mut names);
     names
