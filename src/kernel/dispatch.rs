@@ -661,7 +661,10 @@ impl Spec {
             // As for host code, what cannot be written shows when the program ends.
             let _ = writeln!(host.stdout, "{}", words.join(" "));
         }
-        result.map_err(|error| marshal::raised(&error).into())
+        match result {
+            Ok(data) => Ok(data),
+            Err(error) => Err(marshal::raised_in(host, &error)?.into()),
+        }
     }
 }
 

@@ -1275,7 +1275,18 @@ impl<'w> Walker<'w> {
                 "raise ValueError(\"...\")",
             );
         }
-        let name = class_value.name.to_string();
+        let (module, path) = (&class_value.module, &class_value.qualified_name);
+        if path.contains('<') {
+            return self.refuse_at(
+                class.span,
+                format!("kernels cannot raise `{}`, which a function defines", class_value.name),
+                "define the class in the module's body",
+            );
+        }
+        let name = match &**module {
+            "builtins" => class_value.name.to_string(),
+            module => format!("{module}:{path}"),
+        };
         let mut list = Vec::new();
         for arg in args {
             let Arg::Positional(arg) = arg else {
