@@ -5,6 +5,8 @@
 //!                                             data on stdout, words for people on stderr
 //! ```
 
+#[cfg(feature = "kernel")]
+mod check;
 mod clear;
 mod exit;
 #[cfg(any(feature = "graph", feature = "kernel"))]
@@ -57,6 +59,8 @@ enum Command {
     Run(run::Arguments),
     #[cfg(any(feature = "graph", feature = "kernel"))]
     Explain(explain::Arguments),
+    #[cfg(feature = "kernel")]
+    Check(check::Arguments),
     #[cfg(feature = "kernel")]
     Warm(warm::Arguments),
     #[cfg(feature = "graph")]
@@ -134,6 +138,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Run(arguments) => run::run(&arguments, config, output),
         #[cfg(any(feature = "graph", feature = "kernel"))]
         Command::Explain(arguments) => explain::run(&arguments, config, output),
+        #[cfg(feature = "kernel")]
+        Command::Check(arguments) => check::run(&arguments, output),
         #[cfg(feature = "kernel")]
         Command::Warm(arguments) => warm::run(&arguments, config, output),
         #[cfg(feature = "graph")]

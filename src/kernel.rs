@@ -27,6 +27,7 @@ pub mod abi;
 pub mod array;
 mod bind;
 mod canon;
+pub mod check;
 mod constants;
 pub mod diagnostic;
 mod dispatch;

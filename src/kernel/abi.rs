@@ -308,7 +308,7 @@ impl ArrayData {
 /// An exception that a kernel raised.
 #[derive(Clone, Debug)]
 pub struct KernelError {
-    /// The name of its class.
+    /// The name of its class; behind its module and a colon, if it is the program's own.
     pub class: String,
     /// Its arguments.
     pub args: Vec<Data>,
@@ -316,9 +316,10 @@ pub struct KernelError {
 
 impl fmt::Display for KernelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let class = self.class.rsplit(':').next().unwrap_or_default();
         match self.text() {
-            Some(text) => write!(f, "{}: {text}", self.class),
-            None => f.write_str(&self.class),
+            Some(text) => write!(f, "{class}: {text}"),
+            None => f.write_str(class),
         }
     }
 }

@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 
+use super::runtime::stack::deep;
 use super::syntax::{
     Arg, ClassDef, Clause, Comprehension, Expr, ExprKind, FStringPart, Function, Handler, Name,
     Param, Params, Stmt, StmtKind,
@@ -192,6 +193,10 @@ impl<'a> Writer<'a> {
     }
 
     fn stmt(&mut self, stmt: &'a Stmt) {
+        deep(|| self.stmt_here(stmt));
+    }
+
+    fn stmt_here(&mut self, stmt: &'a Stmt) {
         match &stmt.kind {
             StmtKind::Expr(value) => {
                 self.tag(Tag::Expr);
@@ -375,6 +380,10 @@ impl<'a> Writer<'a> {
     }
 
     fn expr(&mut self, expr: &'a Expr) {
+        deep(|| self.expr_here(expr));
+    }
+
+    fn expr_here(&mut self, expr: &'a Expr) {
         if let Some((name, attributes)) = chain(expr)
             && self.find(name).is_none()
         {

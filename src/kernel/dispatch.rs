@@ -661,7 +661,10 @@ impl Spec {
             // As for host code, what cannot be written shows when the program ends.
             let _ = writeln!(host.stdout, "{}", words.join(" "));
         }
-        result.map_err(|error| marshal::raised(&error).into())
+        match result {
+            Ok(data) => Ok(data),
+            Err(error) => Err(marshal::raised_in(host, &error)?.into()),
+        }
     }
 }
 
@@ -708,8 +711,10 @@ impl Kernels for Dispatcher {
         keywords: &[(Name, Value)],
     ) -> Run<Value> {
         match &def.kind {
-            KernelKind::Vectorize => ufunc::call(self, host, def, args),
-            KernelKind::Guvectorize(layout) => ufunc::call_rows(self, host, def, layout, args),
+            KernelKind::Vectorize => ufunc::call(self, host, def, args, keywords),
+            KernelKind::Guvectorize(layout) => {
+                ufunc::call_rows(self, host, def, layout, args, keywords)
+            }
             _ => {
                 let Bound { values, types } = bind::bind(def, args, keywords)?;
                 let args = bind::choose(def, &types)?.unwrap_or(types);

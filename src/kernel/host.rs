@@ -10,6 +10,7 @@
 mod attributes;
 mod builtins;
 mod call;
+mod check;
 mod containers;
 mod convert;
 mod error;
@@ -34,6 +35,7 @@ mod tests;
 use std::{collections::HashMap, io::Write, path::PathBuf, sync::Arc};
 
 pub use call::bind_to_parameters;
+pub use check::Checking;
 pub use iterate::Iter;
 
 use self::frame::Frame;
@@ -160,6 +162,8 @@ pub struct Host {
     handling: Vec<Raised>,
     /// Where the decorator that is being applied stands.
     decorator_span: Span,
+    /// What a check has found, if this is one.
+    checking: Option<Checking>,
 }
 
 impl Host {
@@ -178,6 +182,7 @@ impl Host {
             depth: 0,
             handling: Vec::new(),
             decorator_span: Span::default(),
+            checking: None,
         }
     }
 

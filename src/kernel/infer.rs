@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 pub use calls::{Bound, best_signature, bind, default_value};
 pub use val::{ir_type, literal_of, type_of};
+pub(in crate::kernel) use walk::assigned;
 
 use crate::kernel::diagnostic::Diagnostic;
 use crate::kernel::ir;

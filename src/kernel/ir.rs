@@ -486,7 +486,7 @@ pub struct Elementwise {
 /// An exception to raise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Raise {
-    /// The name of its class.
+    /// The name of its class; behind its module and a colon, if it is the program's own.
     pub class: String,
     /// Its arguments.
     pub args: Vec<Expr>,

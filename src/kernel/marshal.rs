@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::abi::{ArrayData, Data, KernelError};
 use super::bind;
 use super::dispatch::{Dispatcher, Request};
-use super::host::Host;
+use super::host::{Host, static_attribute};
 use super::infer;
 use super::ir::{self, Type};
 use super::runtime::{self, memory::Memory};
@@ -211,6 +211,24 @@ pub(crate) fn view(data: &ArrayData, dtype: &Ty) -> Option<Array> {
 pub(crate) fn raised(error: &KernelError) -> Raised {
     let kind = ExceptionKind::named(&error.class).unwrap_or(ExceptionKind::RuntimeError);
     Raised::with(kind.class(), error.args.iter().cloned().map(plain).collect())
+}
+
+/// An exception that a kernel raised, as host code sees it: one of the program's own classes is made by calling it.
+///
+/// # Errors
+/// What making it raises.
+pub(crate) fn raised_in(host: &mut Host, error: &KernelError) -> Run<Raised> {
+    let Some((module, path)) = error.class.split_once(':') else { return Ok(raised(error)) };
+    let mut found = host.modules.get(module).cloned().map(Value::Module);
+    for name in path.split('.') {
+        found = found.and_then(|value| static_attribute(&value, name));
+    }
+    let Some(class @ Value::Class(_)) = found else { return Ok(raised(error)) };
+    let args = error.args.iter().cloned().map(plain).collect();
+    match host.call(&class, args, Vec::new())? {
+        Value::Exception(exception) => Ok(Raised { exception, trace: Vec::new() }),
+        _ => Ok(raised(error)),
+    }
 }
 
 /// What a kernel printed, for the host to write: the values of each `print`.

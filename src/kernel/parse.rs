@@ -15,6 +15,7 @@ use ruff_text_size::{Ranged, TextRange};
 
 use super::{
     diagnostic::Diagnostic,
+    runtime::stack::deep,
     source::Source,
     syntax::{
         Arg, BinaryOp, ClassDef, Clause, CompareOp, Comprehension, ComprehensionKind, Expr,
@@ -46,6 +47,33 @@ pub fn parse_module(source: &Arc<Source>) -> Result<Module> {
     let mut convert = Convert::new(source);
     let body = convert.body(&tree.body)?;
     Ok(Module { source: source.clone(), body })
+}
+
+/// Parses a file as far as it can be: what there is of it, and all that is wrong with it, from top to bottom. A statement
+/// with an error in it is left out.
+pub fn parse_all(source: &Arc<Source>) -> (Module, Vec<Diagnostic>) {
+    let mut module = Module { source: source.clone(), body: Vec::new() };
+    let options = ruff_python_parser::ParseOptions::from(ruff_python_parser::Mode::Module);
+    let parsed = ruff_python_parser::parse_unchecked(&source.text, options);
+    let errors: Vec<_> = parsed.errors().to_vec();
+    let Some(parsed) = parsed.try_into_module() else { return (module, Vec::new()) };
+    let tree = parsed.into_syntax();
+    let mut depth = Depth::default();
+    depth.visit_body(&tree.body);
+    if let Some(range) = depth.too_deep {
+        std::mem::forget(tree);
+        return (module, vec![*too_deep(source, range)]);
+    }
+    let broken = errors.iter().map(|error| error.location).collect();
+    let mut convert = Convert::new(source);
+    convert.problems = Some(Problems { found: Vec::new(), broken });
+    // Every statement's error is among the problems.
+    module.body = convert.body(&tree.body).unwrap_or_default();
+    let found = convert.problems.take().map_or_else(Vec::new, |problems| problems.found);
+    let mut problems: Vec<_> = errors.iter().map(|error| *syntax_error(source, error)).collect();
+    problems.extend(found);
+    problems.sort_by_key(|problem| problem.span.start);
+    (module, problems)
 }
 
 /// Parses one expression.
@@ -95,7 +123,7 @@ impl Depth {
         if self.depth > MAX_DEPTH {
             self.too_deep = self.too_deep.or(Some(range));
         } else {
-            inside(self);
+            deep(|| inside(self));
         }
         self.depth -= levels;
     }
@@ -205,7 +233,7 @@ impl<'a> Visitor<'a> for Bindings {
                     self.bind(alias.asname.as_ref().unwrap_or(&alias.name));
                 }
             }
-            other => visitor::walk_stmt(self, other),
+            other => deep(|| visitor::walk_stmt(self, other)),
         }
     }
 
@@ -235,7 +263,7 @@ impl<'a> Visitor<'a> for Bindings {
                 visitor::walk_expr(self, expr);
                 self.in_comprehension = outer;
             }
-            other => visitor::walk_expr(self, other),
+            other => deep(|| visitor::walk_expr(self, other)),
         }
     }
 
@@ -254,11 +282,26 @@ struct Convert<'s> {
     source: &'s Arc<Source>,
     names: HashSet<Name>,
     scopes: Vec<ScopeState>,
+    /// Where what is wrong is collected; otherwise the first error ends the conversion.
+    problems: Option<Problems>,
+}
+
+/// What is wrong with a file.
+struct Problems {
+    /// What is not supported.
+    found: Vec<Diagnostic>,
+    /// Where the text is no Python. What is wrong around these follows from them.
+    broken: Vec<TextRange>,
 }
 
 impl<'s> Convert<'s> {
     fn new(source: &'s Arc<Source>) -> Self {
-        Convert { source, names: HashSet::new(), scopes: vec![ScopeState::default()] }
+        Convert {
+            source,
+            names: HashSet::new(),
+            scopes: vec![ScopeState::default()],
+            problems: None,
+        }
     }
 
     fn intern(&mut self, name: &str) -> Name {
@@ -284,7 +327,28 @@ impl<'s> Convert<'s> {
     }
 
     fn body(&mut self, body: &[ruff::Stmt]) -> Result<Vec<Stmt>> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
+        if self.problems.is_none() {
+            return body.iter().map(|stmt| self.stmt(stmt)).collect();
+        }
+        let mut converted = Vec::new();
+        for stmt in body {
+            let depth = self.scopes.len();
+            let result = self.stmt(stmt);
+            // An error leaves the scopes that it was in.
+            self.scopes.truncate(depth);
+            let Some(problems) = &mut self.problems else { continue };
+            let follows = problems
+                .broken
+                .iter()
+                .any(|at| stmt.range().start() <= at.end() && at.start() <= stmt.range().end());
+            match result {
+                Ok(_) if follows && !is_compound(stmt) => {}
+                Ok(stmt) => converted.push(stmt),
+                Err(_) if follows => {}
+                Err(problem) => problems.found.push(*problem),
+            }
+        }
+        Ok(converted)
     }
 
     fn loop_body(&mut self, body: &[ruff::Stmt]) -> Result<Vec<Stmt>> {
@@ -295,6 +359,10 @@ impl<'s> Convert<'s> {
     }
 
     fn stmt(&mut self, stmt: &ruff::Stmt) -> Result<Stmt> {
+        deep(|| self.stmt_here(stmt))
+    }
+
+    fn stmt_here(&mut self, stmt: &ruff::Stmt) -> Result<Stmt> {
         let kind = match stmt {
             ruff::Stmt::Expr(s) => StmtKind::Expr(self.expr(&s.value)?),
             ruff::Stmt::Assign(s) => {
@@ -695,6 +763,10 @@ impl<'s> Convert<'s> {
     }
 
     fn expr(&mut self, expr: &ruff::Expr) -> Result<Expr> {
+        deep(|| self.expr_here(expr))
+    }
+
+    fn expr_here(&mut self, expr: &ruff::Expr) -> Result<Expr> {
         let kind = match expr {
             ruff::Expr::Name(e) => ExprKind::Name(match e.ctx {
                 ruff::ExprContext::Store => {
@@ -949,6 +1021,19 @@ impl<'s> Convert<'s> {
         }
         Ok(())
     }
+}
+
+/// Whether a statement holds others.
+fn is_compound(stmt: &ruff::Stmt) -> bool {
+    matches!(
+        stmt,
+        ruff::Stmt::FunctionDef(_)
+            | ruff::Stmt::ClassDef(_)
+            | ruff::Stmt::For(_)
+            | ruff::Stmt::While(_)
+            | ruff::Stmt::If(_)
+            | ruff::Stmt::Try(_)
+    )
 }
 
 /// Appends text, joined to text before it.

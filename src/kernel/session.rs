@@ -512,17 +512,12 @@ impl Program {
     }
 
     fn specialise(&mut self, signature: &str) -> Result<(), Error> {
-        let wrong = || Error::NoFunction(format!("{signature:?} is no signature: write f(int64)"));
-        let (name, types) = signature.trim().split_once('(').ok_or_else(wrong)?;
-        let def = self.kernel(name.trim())?;
-        let text = format!("from numba import {TYPE_NAMES}\nsignature = void({types}\n");
-        let source = Arc::new(Source::new("<signature>", None, text));
-        let (module, outcome) = self.host.run_module(&source, "<signature>".into());
-        outcome.map_err(|stop| self.stopped(stop))?;
-        let args = match module.get("signature") {
-            Some(Value::Signature(signature)) => signature.args.clone(),
-            _ => return Err(wrong()),
-        };
+        self.wake()?;
+        let (name, args) = signature_of(&mut self.host, signature).map_err(|stop| match stop {
+            Some(stop) => self.stopped(stop),
+            None => Error::NoFunction(format!("{signature:?} is no signature: write f(int64)")),
+        })?;
+        let def = self.kernel(&name)?;
         let request = Request { def, args };
         let spec = self.dispatcher.specialise(&mut self.host, &request);
         spec.map_err(|stop| self.stopped(stop))?;
@@ -575,6 +570,22 @@ impl Program {
 /// What signatures are written in.
 const TYPE_NAMES: &str = "types, void, boolean, int8, int16, int32, int64, intp, uint8, uint16, uint32, uint64, uintp, \
                           float32, float64, complex128";
+
+/// The function and the types of a signature such as `f(int64)`; otherwise why it is none, if there is more to say.
+pub(super) fn signature_of(
+    host: &mut Host,
+    signature: &str,
+) -> Result<(String, Vec<Ty>), Option<Stop>> {
+    let (name, types) = signature.trim().split_once('(').ok_or(None)?;
+    let text = format!("from numba import {TYPE_NAMES}\nsignature = void({types}\n");
+    let source = Arc::new(Source::new("<signature>", None, text));
+    let (module, outcome) = host.run_module(&source, "<signature>".into());
+    outcome.map_err(Some)?;
+    match module.get("signature") {
+        Some(Value::Signature(signature)) => Ok((name.trim().to_owned(), signature.args.clone())),
+        _ => Err(None),
+    }
+}
 
 /// A host for a program in `root`.
 fn new_host(dispatcher: &Arc<Dispatcher>, root: PathBuf, folders: &[PathBuf]) -> Host {

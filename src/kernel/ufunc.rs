@@ -178,13 +178,33 @@ fn elements(
     Ok(Elements { spec, operands, returns })
 }
 
-/// Calls a ufunc. Further arguments than it has parameters are where the result goes.
+/// The arguments with those that `out=` names behind them. A ufunc takes no other keyword here.
+fn with_out(def: &KernelDef, args: &[Value], keywords: &[(Name, Value)]) -> Run<Vec<Value>> {
+    let mut args = args.to_vec();
+    for (name, value) in keywords {
+        match (&**name, value) {
+            ("out", Value::None) => {}
+            ("out", Value::Tuple(outputs)) => args.extend(outputs.iter().cloned()),
+            ("out", out) => args.push(out.clone()),
+            _ => {
+                return Err(refuse(def, format!("`{name}=` of a ufunc is not supported"))
+                    .hint("pass the inputs, and `out=` for the result")
+                    .into());
+            }
+        }
+    }
+    Ok(args)
+}
+
+/// Calls a ufunc. Further arguments than it has parameters, or `out=`, are where the result goes.
 pub(crate) fn call(
     dispatcher: &Dispatcher,
     host: &mut Host,
     def: &Arc<KernelDef>,
     args: &[Value],
+    keywords: &[(Name, Value)],
 ) -> Run<Value> {
+    let args = &with_out(def, args, keywords)?;
     let count = def.function.params.positional.len();
     if args.len() < count || args.len() > count + 1 {
         let message = format!(
@@ -250,7 +270,7 @@ pub(crate) fn call_method(
             let mut strides = a.strides().to_vec();
             strides.extend(std::iter::repeat_n(0, b.ndim()));
             let a = a.with(a.offset(), shape, strides, a.dtype().clone());
-            call(dispatcher, host, def, &[Value::Array(Arc::new(a)), Value::Array(b)])
+            call(dispatcher, host, def, &[Value::Array(Arc::new(a)), Value::Array(b)], keywords)
         }
         ("reduce" | "accumulate", [value, rest @ ..]) => {
             let array = as_array(value)?;
@@ -386,7 +406,9 @@ pub(crate) fn call_rows(
     def: &Arc<KernelDef>,
     layout: &str,
     args: &[Value],
+    keywords: &[(Name, Value)],
 ) -> Run<Value> {
+    let args = &with_out(def, args, keywords)?;
     let Some(rows) = Rows::parse(layout) else {
         return Err(refuse(def, format!("{layout:?} is no layout"))
             .hint("write one like \"(n),(n)->()\"")
@@ -450,11 +472,11 @@ pub(crate) fn call_rows(
             return fail(ExceptionKind::ValueError, message);
         };
         outer.push(&array.shape()[..split]);
-        for (name, &length) in core.iter().zip(&array.shape()[split..]) {
+        for (dimension, (name, &length)) in core.iter().zip(&array.shape()[split..]).enumerate() {
             match lengths.iter().find(|(known, _)| known == name) {
                 Some((_, known)) if *known != length => {
                     let message = format!(
-                        "{}: Input operand {at} has a mismatch in its core dimension {name}, with gufunc signature \
+                        "{}: Input operand {at} has a mismatch in its core dimension {dimension}, with gufunc signature \
                          {layout} (size {length} is different from {known})",
                         def.name()
                     );

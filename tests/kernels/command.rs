@@ -1,4 +1,4 @@
-//! The command over kernel files: arguments, stdin, calls, `explain`, `warm`.
+//! The command over kernel files: arguments, stdin, calls, `explain`, `check`, `warm`.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -176,4 +176,86 @@ fn warm_compiles_ahead() {
         assert_eq!(code, Some(1), "{wrong}: {stderr}");
     }
     assert_eq!(command(&work, &["warm", "main.py"]).0, Some(2));
+}
+
+/// Kills: only the first error of a file kept; what functions and `if __name__` import not followed; a statement with an
+/// error in it ends its block.
+#[test]
+fn a_check_tells_every_error_of_every_file() {
+    let work = Work::new("check");
+    work.write(
+        "main.py",
+        "import helper\n\nasync def a():\n    pass\n\ndef later():\n    import pack.inner\n    with open('x'):\n        pass\n\n\
+         x = 1 +\n\nif __name__ == '__main__':\n    import lazy\n    print(helper)\n",
+    );
+    work.write("helper.py", "from numba import nosuch\nlambda: (yield from [])\n");
+    work.write("pack/__init__.py", "");
+    work.write("pack/inner.py", "import missing\n");
+    work.write("lazy.py", "@njti\ndef f(x):\n    return x\n");
+    let (code, stdout, stderr) = command(&work, &["check", "main.py", "--format", "json"]);
+    assert_eq!((code, stderr.as_str()), (Some(1), ""));
+    let found: Vec<Value> = serde_json::from_str(&stdout).unwrap();
+    let mut places: Vec<_> = found
+        .iter()
+        .map(|error| (error["file"].as_str().unwrap(), error["line"].as_u64().unwrap()))
+        .collect();
+    places.sort_unstable();
+    let expected = [
+        ("helper.py", 1),
+        ("helper.py", 2),
+        ("lazy.py", 1),
+        ("main.py", 3),
+        ("main.py", 8),
+        ("main.py", 11),
+        ("pack/inner.py", 1),
+    ];
+    assert_eq!(places, expected, "{stdout}");
+    for error in &found {
+        let names: Vec<_> = error.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(names, ["column", "file", "hint", "line", "message"]);
+    }
+    let (code, stdout, stderr) = command(&work, &["check", "main.py"]);
+    assert_eq!((code, stdout.as_str()), (Some(1), "7 errors in 5 files; 0 signatures typed\n"));
+    assert!(stderr.contains("8 |     with open('x'):\n  |     ^^^^"), "{stderr}");
+}
+
+/// Kills: kernels called; calls for their effect run; a file written; a name that a loop binds taken for missing.
+#[test]
+fn a_check_runs_nothing() {
+    let work = Work::new("still");
+    work.write(
+        "main.py",
+        "import numpy as np\nimport sys\nfrom numba import njit\n\n@njit\ndef f(x):\n    print('kernel')\n    return x\n\n\
+         def save(a):\n    np.save('out.npy', a)\n    return a\n\nprint('host')\ny = f(3)\nz = y + 1\nsaved = save(np.zeros(2))\n\
+         n = int(sys.argv[7])\nfor k in range(3):\n    last = k\nassert last == 5\nk = last + 1\nraise ValueError('x')\n",
+    );
+    let (code, stdout, stderr) = command(&work, &["check", "main.py"]);
+    let summary = "0 errors in 1 file; 0 signatures typed\n";
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), summary, ""));
+    assert!(!work.folder.join("out.npy").exists());
+}
+
+/// Kills: signatures of decorators, or of `--sig`, not typed; callees not typed.
+#[test]
+fn a_check_types_kernels_with_signatures() {
+    let work = Work::new("types");
+    let text = "from numba import njit\n\n@njit\ndef inner(x):\n    return x.nothing\n\n\
+                @njit('int64(int64)')\ndef declared(n):\n    return inner(n)\n\n\
+                @njit('float64(float64)')\ndef fine(x):\n    return x / 2\n\n@njit\ndef free(a, b):\n    return a[b]\n";
+    work.write("main.py", text);
+    let lines = |arguments: &[&str]| -> (Option<i32>, Vec<u64>) {
+        let (code, stdout, _) = command(&work, arguments);
+        let found: Vec<Value> = serde_json::from_str(&stdout).unwrap();
+        (code, found.iter().map(|error| error["line"].as_u64().unwrap_or(0)).collect())
+    };
+    let json = ["check", "main.py", "--format", "json"];
+    assert_eq!(lines(&json), (Some(1), vec![5]));
+    work.write("main.py", &text.replace("x.nothing", "x + 1"));
+    assert_eq!(lines(&json), (Some(0), vec![]));
+    let sig = |signature| [&json[..], &["--sig", signature]].concat();
+    assert_eq!(lines(&sig("free(float64[:], int64)")), (Some(0), vec![]));
+    assert_eq!(lines(&sig("free(float64, int64)")), (Some(1), vec![17]));
+    for wrong in ["free(float64", "nobody(int64)", "free(nothing)"] {
+        assert_eq!(lines(&sig(wrong)), (Some(1), vec![0]), "{wrong}");
+    }
 }

@@ -39,7 +39,7 @@ impl Host {
         Ok(Flow::Next)
     }
 
-    fn exec(&mut self, frame: &mut Frame, stmt: &Stmt) -> Run<Flow> {
+    pub(super) fn exec(&mut self, frame: &mut Frame, stmt: &Stmt) -> Run<Flow> {
         frame.span = stmt.span;
         match &stmt.kind {
             StmtKind::Expr(expr) => {

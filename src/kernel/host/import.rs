@@ -256,6 +256,10 @@ impl Host {
 
     /// Runs the body of a module.
     pub(super) fn run_body(&mut self, module: &Arc<Module>, source: &Arc<Source>) -> Run<()> {
+        if self.checking.is_some() {
+            self.check_body(module, source);
+            return Ok(());
+        }
         let tree = parse::parse_module(source).map_err(Stop::Refused)?;
         module.set("__name__".into(), Value::Str(module.name.clone()));
         if let Some(path) = &source.path {

@@ -7,6 +7,7 @@ use super::walk::{Res, Scope, Stop, Walker, literal_bool, runs};
 use crate::kernel::array::Array;
 use crate::kernel::ir::{self, BinaryOp as Op, ConstantId, Expr, ExprKind, OnZero, StmtKind};
 use crate::kernel::rules::{self, Rule};
+use crate::kernel::runtime::stack::deep;
 use crate::kernel::syntax::{
     self, BinaryOp, CompareOp, ExprKind as S, LogicOp, Name, Span, UnaryOp,
 };
@@ -17,7 +18,7 @@ impl Walker<'_> {
     /// The value of an expression.
     pub(super) fn expr(&mut self, expr: &syntax::Expr) -> Res<Val> {
         let outer = std::mem::replace(&mut self.span, expr.span);
-        let result = self.expr_inner(expr);
+        let result = deep(|| self.expr_inner(expr));
         self.span = outer;
         result
     }
@@ -365,7 +366,13 @@ impl Walker<'_> {
                 Ok(_) => return Ok(a),
                 Err(condition) => condition,
             };
-            let b = walker.with_stmts(|walker| walker.logic(op, rest))?;
+            let b = match walker.with_stmts(|walker| walker.logic(op, rest)) {
+                Err(Stop::Unknown) => {
+                    walker.unknowns += 1;
+                    return Ok(a);
+                }
+                b => b?,
+            };
             let (a_ty, a) = walker.materialise(a)?;
             let (b_ty, b) = walker.materialise(b)?;
             let Some(ty) = rules::unify(&a_ty, &b_ty) else {
@@ -396,8 +403,16 @@ impl Walker<'_> {
             Ok(false) => return self.expr(orelse),
             Err(condition) => condition,
         };
-        let a = self.with_stmts(|walker| walker.expr(body))?;
-        let b = self.with_stmts(|walker| walker.expr(orelse))?;
+        let a = self.with_stmts(|walker| walker.expr(body));
+        let b = self.with_stmts(|walker| walker.expr(orelse));
+        let (a, b) = match (a, b) {
+            // As with the returns of an if: what is known so far is enough to find out the rest.
+            (Ok(known), Err(Stop::Unknown)) | (Err(Stop::Unknown), Ok(known)) => {
+                self.unknowns += 1;
+                return Ok(known);
+            }
+            (a, b) => (a?, b?),
+        };
         if !runs(&a) && a.same(&b) {
             return Ok(a);
         }

@@ -16,6 +16,7 @@ use super::{Callee, Specialised, World};
 use crate::kernel::diagnostic::Diagnostic;
 use crate::kernel::ir::{self, Expr, ExprKind, Label, LocalId, Stmt, StmtKind};
 use crate::kernel::options::Options;
+use crate::kernel::runtime::stack::deep;
 use crate::kernel::source::Source;
 use crate::kernel::syntax::{self, Arg, BinaryOp, ExprKind as S, Name, Span};
 use crate::kernel::types::{Literal, Ty};
@@ -116,7 +117,7 @@ pub(super) struct Walker<'w> {
     /// the element type of the result.
     pub nodes: HashMap<LocalId, (Ty, Expr)>,
     /// How often a statement waited for a type that is not known yet.
-    unknowns: usize,
+    pub unknowns: usize,
     /// How many inlined functions are open.
     open: usize,
     /// How many loops are being walked.
@@ -571,7 +572,7 @@ impl<'w> Walker<'w> {
                 break;
             }
             self.span = stmt.span;
-            match self.stmt(stmt) {
+            match deep(|| self.stmt(stmt)) {
                 Err(Stop::Unknown) => {
                     if self.depth == 0
                         && let Some((variable, span)) = self.unset_reads.pop()
@@ -757,14 +758,8 @@ impl<'w> Walker<'w> {
     fn unpack(&mut self, val: Val, targets: &[syntax::Expr], span: Span) -> Res<Vec<Val>> {
         let star = targets.iter().position(|target| matches!(target.kind, S::Starred(_)));
         let items = match val {
-            Val::Run { ty: Ty::Array(array), expr, .. } if star.is_none() => {
-                // Numba refuses arrays here; so does this, with what to write.
-                let _ = expr;
-                return self.refuse_at(
-                    span,
-                    format!("an array ({array}) cannot be unpacked: its length is not known"),
-                    "index it: x, y = a[0], a[1]",
-                );
+            val @ (Val::Run { ty: Ty::Array(_), .. } | Val::Range(..)) if star.is_none() => {
+                self.unpack_running(val, targets.len())
             }
             val => match self.items(val) {
                 Ok(items) => items,
@@ -795,6 +790,17 @@ impl<'w> Walker<'w> {
             items.insert(star, Val::Tuple(middle));
         }
         Ok(items)
+    }
+
+    /// The items of something whose length is known when the kernel runs: a `ValueError` if there are not `count`.
+    fn unpack_running(&mut self, val: Val, count: usize) -> Vec<Val> {
+        let val = self.iterable(val);
+        let length = self.iter_length(&val).unwrap_or_else(|| Expr::int(0));
+        let differs = Expr::binary(ir::BinaryOp::Ne, length, Expr::int(count as i64));
+        let raise = ir::Raise { class: "ValueError".into(), args: Vec::new() };
+        let otherwise = vec![StmtKind::Raise(raise).into()];
+        self.emit(StmtKind::If(differs, otherwise, Vec::new()));
+        (0..count).map(|at| self.iter_item(&val, &Expr::int(at as i64))).collect()
     }
 
     /// The items of a tuple, or the value if it is none.
@@ -1104,7 +1110,7 @@ impl<'w> Walker<'w> {
             None => (self.expr(iter)?, false),
         };
         // Rounds of a parallel loop run loops inside of them one after the other.
-        let parallel = parallel && !self.loops.iter().any(|outer| outer.parallel);
+        let mut parallel = parallel && !self.loops.iter().any(|outer| outer.parallel);
         let iter = self.iterable(iter);
         if matches!(&iter, Val::Run { ty: Ty::Tuple(items), .. } if items.is_empty()) {
             return self.body(orelse);
@@ -1120,6 +1126,10 @@ impl<'w> Walker<'w> {
         // What follows the last round must not run after a break.
         let exit = if orelse.is_empty() && !breaks_out(body) { label } else { self.label() };
         let reductions = if parallel { self.reductions(target, body)? } else { Vec::new() };
+        // Arrays are updated in place, by one round after the other.
+        parallel &= !reductions
+            .iter()
+            .any(|(variable, _)| matches!(self.slot(*variable), Slot::Run(Ty::Array(_), ..)));
         let (counter, start, stop, step) = match &iter {
             Val::Range(parts, int) => {
                 let counter = self.temporary(&Ty::Int(*int));
@@ -1265,7 +1275,18 @@ impl<'w> Walker<'w> {
                 "raise ValueError(\"...\")",
             );
         }
-        let name = class_value.name.to_string();
+        let (module, path) = (&class_value.module, &class_value.qualified_name);
+        if path.contains('<') {
+            return self.refuse_at(
+                class.span,
+                format!("kernels cannot raise `{}`, which a function defines", class_value.name),
+                "define the class in the module's body",
+            );
+        }
+        let name = match &**module {
+            "builtins" => class_value.name.to_string(),
+            module => format!("{module}:{path}"),
+        };
         let mut list = Vec::new();
         for arg in args {
             let Arg::Positional(arg) = arg else {
@@ -1681,7 +1702,7 @@ fn breaks_out(stmts: &[syntax::Stmt]) -> bool {
 }
 
 /// The names that statements bind.
-fn assigned(stmts: &[syntax::Stmt]) -> Vec<Name> {
+pub(in crate::kernel) fn assigned(stmts: &[syntax::Stmt]) -> Vec<Name> {
     let mut names = Vec::new();
     collect_assigned(stmts, &mut names);
     names

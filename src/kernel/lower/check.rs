@@ -6,6 +6,7 @@ use crate::kernel::ir::{
     FunctionType, Label, Layout, LocalId, MathFn, Raise, Scalar, Stmt, StmtKind, Subscript, Type,
     UnaryOp, can_cast,
 };
+use crate::kernel::runtime::stack::deep;
 
 use super::parallel::can_reduce;
 
@@ -46,7 +47,7 @@ impl Checker<'_> {
     }
 
     fn stmts(&mut self, body: &[Stmt]) -> Checked {
-        body.iter().try_for_each(|stmt| self.stmt(&stmt.kind))
+        body.iter().try_for_each(|stmt| deep(|| self.stmt(&stmt.kind)))
     }
 
     fn inside(&mut self, label: Label, is_loop: bool, body: &[Stmt]) -> Checked {
@@ -234,6 +235,10 @@ impl Checker<'_> {
     }
 
     fn expr(&mut self, expr: &Expr) -> Checked {
+        deep(|| self.expr_here(expr))
+    }
+
+    fn expr_here(&mut self, expr: &Expr) -> Checked {
         let ty = &expr.ty;
         match &expr.kind {
             ExprKind::Const(constant) => {

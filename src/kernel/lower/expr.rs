@@ -9,11 +9,16 @@ use super::r#gen::{Gen, Lanes, has_owner, heap, lane_memory};
 use crate::kernel::ir::{
     Access, BinaryOp, CalleeId, Const, Element, Expr, ExprKind, FunctionType, Scalar, Type, UnaryOp,
 };
+use crate::kernel::runtime::stack::deep;
 use crate::kernel::{abi, runtime};
 
 impl<'a> Gen<'a, '_> {
     /// The value of an expression. Its owners are borrowed from what lives as long as the running statement.
     pub(super) fn expr(&mut self, expr: &'a Expr) -> Lanes {
+        deep(|| self.expr_here(expr))
+    }
+
+    fn expr_here(&mut self, expr: &'a Expr) -> Lanes {
         match &expr.kind {
             ExprKind::Const(constant) => self.constant(constant, &expr.ty),
             ExprKind::Constant(id) => {

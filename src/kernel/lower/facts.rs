@@ -15,6 +15,7 @@ use crate::kernel::ir::{
     Access, BinaryOp, Const, Element1, Elementwise, Expr, ExprKind, Fill, For, Function, LocalId,
     Stmt, StmtKind, Subscript, Type,
 };
+use crate::kernel::runtime::stack::deep;
 
 /// What determines a length or a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -413,7 +414,7 @@ fn each_element(body: &[Stmt], visit: &mut dyn FnMut(&Element1)) {
 pub(super) fn each_stmt(body: &[Stmt], visit: &mut dyn FnMut(&Stmt)) {
     for stmt in body {
         visit(stmt);
-        each_child(stmt, visit);
+        deep(|| each_child(stmt, visit));
     }
 }
 
@@ -435,7 +436,7 @@ fn inner_stmts(expr: &Expr, visit: &mut dyn FnMut(&Stmt)) {
     if let ExprKind::Block(body, _) = &expr.kind {
         each_stmt(body, visit);
     }
-    expr_children(expr, &mut |child| inner_stmts(child, visit));
+    deep(|| expr_children(expr, &mut |child| inner_stmts(child, visit)));
 }
 
 /// Visits every local that is assigned, once for each place that does.
@@ -454,11 +455,11 @@ pub(super) fn each_assigned(body: &[Stmt], visit: &mut dyn FnMut(LocalId)) {
 
 /// Visits every expression of these statements, outer ones first.
 pub(super) fn each_expr(body: &[Stmt], visit: &mut dyn FnMut(&Expr)) {
-    fn deep(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
+    fn with_inner(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
         visit(expr);
-        expr_children(expr, &mut |child| deep(child, visit));
+        deep(|| expr_children(expr, &mut |child| with_inner(child, visit)));
     }
-    each_stmt(body, &mut |stmt| stmt_exprs(stmt, &mut |expr| deep(expr, visit)));
+    each_stmt(body, &mut |stmt| stmt_exprs(stmt, &mut |expr| with_inner(expr, visit)));
 }
 
 /// The expressions that a statement holds itself.

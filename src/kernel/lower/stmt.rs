@@ -9,13 +9,14 @@ use crate::kernel::ir::{
     BinaryOp, Const, Element, Expr, ExprKind, For, Label, Raise, Scalar, Stmt, StmtKind, Type,
     UnaryOp,
 };
+use crate::kernel::runtime::stack::deep;
 
 impl<'a> Gen<'a, '_> {
     /// Builds statements, as far as they can be reached.
     pub(super) fn stmts(&mut self, body: &'a [Stmt]) {
         let before = self.facts.begin();
         for stmt in body {
-            self.stmt(stmt);
+            deep(|| self.stmt(stmt));
             if matches!(
                 stmt.kind,
                 StmtKind::Leave(_) | StmtKind::Next(_) | StmtKind::Return(_) | StmtKind::Raise(_)

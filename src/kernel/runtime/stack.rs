@@ -1,45 +1,28 @@
-//! How far the stack of this thread may be used.
-
-use nix::libc;
-
-use crate::sync::thread_local;
+//! How far the stack may be used, and how it grows.
+//!
+//! The passes over a program recurse as deep as its text nests and its functions are inlined into each other. A thread
+//! of the user's may have any stack, so each step of such a recursion goes through [`deep`], which goes on in a new
+//! segment where little is left. Kernels and host code do not grow the stack: they compare with [`limit`], which is that
+//! of the segment they run in.
 
 /// What is left free for helpers, the host and the signal handlers of others.
 const RESERVE: usize = 192 << 10;
 
-thread_local! {
-    static LIMIT: usize = lowest().map_or(0, |lowest| lowest + RESERVE);
-}
+/// With less than this left, a recursion goes on in a segment of its own. Host code that a pass calls finds as much.
+const LEAST: usize = 1 << 20;
 
-/// The lowest address that a kernel's frame may reach.
+/// The size of a new segment. Pages that are not touched cost nothing.
+const SEGMENT: usize = 16 << 20;
+
+/// The lowest address that a kernel's frame may reach; 0 where the system does not say where the stack ends.
 pub(in crate::kernel) fn limit() -> usize {
-    LIMIT.with(|limit| *limit)
+    let here = 0u8;
+    let here = std::ptr::from_ref(&here).addr();
+    stacker::remaining_stack().map_or(0, |left| here.saturating_sub(left) + RESERVE)
 }
 
-/// The lowest address of this thread's stack, if the system says.
-#[cfg(target_os = "linux")]
-fn lowest() -> Option<usize> {
-    // SAFETY: the attributes are initialised by the first call, which says whether it did, read by the second, and
-    // given back by the third.
-    unsafe {
-        let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
-            return None;
-        }
-        let (mut start, mut size) = (std::ptr::null_mut(), 0);
-        let failed = libc::pthread_attr_getstack(attributes.as_ptr(), &mut start, &mut size);
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        (failed == 0).then(|| start.addr())
-    }
-}
-
-/// The lowest address of this thread's stack.
-#[cfg(not(target_os = "linux"))]
-fn lowest() -> Option<usize> {
-    // SAFETY: both calls only read what the system knows of this thread.
-    unsafe {
-        let thread = libc::pthread_self();
-        let top = libc::pthread_get_stackaddr_np(thread).addr();
-        top.checked_sub(libc::pthread_get_stacksize_np(thread))
-    }
+/// Runs one step of a recursion over a program.
+#[inline]
+pub(in crate::kernel) fn deep<T>(step: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(LEAST, SEGMENT, step)
 }

@@ -533,6 +533,7 @@ pub(super) fn call(
                     }
                 }
                 (_, Some(value)) => {
+                    host.no_effects()?;
                     host.impure = true;
                     let a = as_array(host, &value)?;
                     let file = if file.ends_with(".npy") {

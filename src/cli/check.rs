@@ -1,0 +1,89 @@
+//! `cachelift check`: what is wrong with a program, without running it.
+//!
+//! ```text
+//!   file, --sig ──► kernel::check ──► messages with carets on stderr, or JSON on stdout
+//! ```
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::exit::Exit;
+use super::output::Output;
+use crate::kernel::{check, diagnostic, host};
+
+/// Say what is wrong with a program of kernels, without running it
+///
+/// Every file that imports can reach is read, and every error of syntax and every unsupported feature in them is told,
+/// not only the first. Kernels are typed for the signatures in their decorators and for those of --sig, with all that
+/// they call; a kernel without signatures has no types before it is called.
+///
+/// Of a module's body as much is evaluated as its names need: imports, functions and classes with their decorators,
+/// assignments with the host functions that they call, `if`, and `try` around imports and definitions. The file is loaded
+/// as a module, so what stands under `if __name__ == "__main__":` does not run; neither do calls for their effect, loops,
+/// `raise`, `assert`, or any kernel, and no file is written. What only running the program would tell is not reported.
+///
+/// With --format json stdout has one list, of one object per error: `file`, `line` and `column` (from 1; none where an
+/// error has no place), `message`, and `hint`, what to write instead.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cachelift check main.py
+  cachelift check shapes.py --sig 'area(int64, float64[:])' --format json")]
+pub(super) struct Arguments {
+    /// The program
+    file: PathBuf,
+
+    /// A kernel of the file and the types of its arguments, as Numba's decorators take them
+    #[arg(long = "sig", value_name = "SIGNATURE")]
+    signatures: Vec<String>,
+
+    /// How errors are told
+    #[arg(long, value_name = "FORM", default_value = "human")]
+    format: Form,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Human,
+    Json,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: &Arguments, mut output: Output) -> Exit {
+    let found = host::on_deep_stack(|| {
+        check::check(&arguments.file, super::module_path(), &arguments.signatures)
+    });
+    let checked = match found {
+        Ok(checked) => checked,
+        Err(error) => {
+            output.say(error.render(output.colours()));
+            return output.finish(Exit::Failed);
+        }
+    };
+    match arguments.format {
+        Form::Json => {
+            let reports: Vec<_> =
+                checked.problems.iter().map(diagnostic::Diagnostic::report).collect();
+            let text = serde_json::to_string_pretty(&reports).expect("numbers and text alone");
+            output.data(format_args!("{text}"));
+        }
+        Form::Human => {
+            let colours = output.colours();
+            for problem in &checked.problems {
+                output.say(format_args!("{}\n", problem.render(colours)));
+            }
+            let plural = |count: usize, what: &str| match count {
+                1 => format!("1 {what}"),
+                count => format!("{count} {what}s"),
+            };
+            output.data(format_args!(
+                "{} in {}; {} typed",
+                plural(checked.problems.len(), "error"),
+                plural(checked.files, "file"),
+                plural(checked.typed, "signature"),
+            ));
+        }
+    }
+    output.finish(if checked.problems.is_empty() { Exit::Ok } else { Exit::Failed })
+}
