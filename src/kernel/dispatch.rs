@@ -706,15 +706,20 @@ impl Spec {
 
     /// Calls it, and writes what it prints.
     pub(crate) fn call_data(&self, host: &mut Host, arguments: &[Data]) -> Run<Data> {
-        let printed = Printed::default();
-        let result = self.callable.call(arguments, &printed);
-        for line in printed.take() {
-            let words = line.iter().map(|value| host.str(value)).collect::<Run<Vec<_>>>()?;
-            // As for host code, what cannot be written shows when the program ends.
-            let _ = writeln!(host.stdout, "{}", words.join(" "));
-        }
-        result.map_err(|error| marshal::raised(&error).into())
+        call_data(host, &self.callable, arguments)
     }
+}
+
+/// Calls a kernel, and writes what it prints.
+pub(crate) fn call_data(host: &mut Host, kernel: &Callable, arguments: &[Data]) -> Run<Data> {
+    let printed = Printed::default();
+    let result = kernel.call(arguments, &printed);
+    for line in printed.take() {
+        let words = line.iter().map(|value| host.str(value)).collect::<Run<Vec<_>>>()?;
+        // As for host code, what cannot be written shows when the program ends.
+        let _ = writeln!(host.stdout, "{}", words.join(" "));
+    }
+    result.map_err(|error| marshal::raised(&error).into())
 }
 
 /// The proxy's class of a structref.
