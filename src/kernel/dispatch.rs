@@ -127,8 +127,28 @@ pub(crate) enum Direct {
     /// Nobody has looked yet, or there is no entry to look for.
     #[default]
     Unasked,
-    /// What was known of this state when the run began, and what it adds.
-    Known { entry: Key, known: State, fresh: State },
+    /// What was known of this state when the run began, its code, and what the run adds.
+    Known { entry: Key, known: State, code: Batch, fresh: State },
+}
+
+/// The code of all that is known of a state.
+#[derive(Clone, Default)]
+pub(crate) enum Batch {
+    #[default]
+    Unasked,
+    /// A part of it is gone.
+    Incomplete,
+    Loaded(Code),
+}
+
+/// The code of the units of a plan.
+#[derive(Clone)]
+pub(crate) struct Code {
+    loaded: Arc<Loaded>,
+    /// Where each unit is in what was loaded.
+    places: Vec<usize>,
+    /// How long it took to load, in microseconds per unit.
+    us: u64,
 }
 
 /// A kernel and the types that it is to be specialised for.
@@ -184,17 +204,23 @@ impl Dispatcher {
             && let Direct::Known { known, .. } = &inner.direct
             && let Some(unit) = known.unit(&key)
         {
-            let plan = known.plan.part(unit);
-            let loaded = inner.load(self, &plan, request, around, &by_place, Question::Direct);
-            if let Ok(spec) = loaded {
-                inner.note_direct(key, &spec);
+            let (plan, places) = known.plan.part(unit);
+            let code = match inner.batch(self) {
+                Some(batch) => Ok(Code { places, ..batch }),
+                None => inner.recalled(self, &plan, &by_place.arrays),
+            };
+            let spec = code.and_then(|code| {
+                inner.load(&plan, &code, request, around, &by_place, Question::Direct)
+            });
+            if let Ok(spec) = spec {
                 return Some(spec);
             }
         }
         let reach = inner.reach(request, around, Body::Canonical);
         let key = inner.deep_key(self, request, &reach, around);
         let plan = Plan::decode(store.get(&key)?.payload())?;
-        let spec = inner.load(self, &plan, request, around, &reach, Question::Deep).ok()?;
+        let code = inner.recalled(self, &plan, &reach.arrays).ok()?;
+        let spec = inner.load(&plan, &code, request, around, &reach, Question::Deep).ok()?;
         if let Some(key) = place_key {
             inner.note_direct(key, &spec);
         }
@@ -212,7 +238,7 @@ impl Dispatcher {
         let (_, place) = state.exports.iter().find(|(export, _)| export == name)?;
         let types = keys::types_digest(args, &mut |_| Key::from_bytes([0; 32]));
         let unit = state.unit(&Key::from_bytes(*place).derive(types.as_bytes()))?;
-        let plan = state.plan.part(unit);
+        let (plan, _) = state.plan.part(unit);
         if plan.mentions_functions() {
             return None;
         }
@@ -245,20 +271,25 @@ impl Dispatcher {
             manifest::state(store, &key)
         });
         let known = known.unwrap_or_default();
-        inner.direct = Direct::Known { entry, known, fresh: State::default() };
+        let (code, fresh) = (Batch::default(), State::default());
+        inner.direct = Direct::Known { entry, known, code, fresh };
     }
 
     /// Remembers what the run used, for the next one in this state.
     pub(crate) fn finish(&self, host: &Host, exports: &[(Name, Arc<KernelDef>)], is_pure: bool) {
         let mut inner = self.lock();
         let around = surroundings(host);
-        let exports = exports.iter().map(|(name, def)| {
+        let mut export = |(name, def): &(Name, Arc<KernelDef>)| {
             let request = Request { def: Arc::clone(def), args: Vec::new() };
             let reach = inner.reach(&request, around, Body::Place);
             (name.to_string(), *reach.root.as_bytes())
-        });
-        let exports: Vec<_> = exports.collect();
-        let Direct::Known { entry, known, fresh } = &mut inner.direct else { return };
+        };
+        // Nobody asks what a module holds that has to run anyway.
+        let exports = match is_pure {
+            true => exports.iter().map(&mut export).collect(),
+            false => Vec::new(),
+        };
+        let Direct::Known { entry, known, fresh, .. } = &mut inner.direct else { return };
         fresh.exports = exports;
         fresh.is_pure = is_pure;
         let store = self.engine.store();
@@ -423,21 +454,36 @@ impl Inner {
         Some(Plan { units })
     }
 
-    /// Loads what a plan says; its first unit answers the request, whose kernel has this reach: by place for the direct
-    /// question, by what is said for the deep one.
+    /// The code of all that is known of this state, loaded in one go when the first of it is needed: one mapping, and one
+    /// look into the store.
+    fn batch(&mut self, dispatcher: &Dispatcher) -> Option<Code> {
+        let Direct::Known { known, code: batch @ Batch::Unasked, .. } = &mut self.direct else {
+            return match &self.direct {
+                Direct::Known { code: Batch::Loaded(code), .. } => Some(code.clone()),
+                _ => None,
+            };
+        };
+        *batch = Batch::Incomplete;
+        let plan = std::mem::take(&mut known.plan);
+        let loaded = self.recalled(dispatcher, &plan, &[]);
+        let Direct::Known { known, code: batch, .. } = &mut self.direct else { return None };
+        known.plan = plan;
+        let code = loaded.ok()?;
+        *batch = Batch::Loaded(code.clone());
+        Some(code)
+    }
+
+    /// Adds what a plan says, whose code is this; its first unit answers the request, whose kernel has this reach: by place
+    /// for the direct question, by what is said for the deep one.
     fn load(
         &mut self,
-        dispatcher: &Dispatcher,
         plan: &Plan,
+        code: &Code,
         request: &Request,
         around: Surroundings<'_>,
         reach: &Reach,
         question: Question,
     ) -> Result<Arc<Spec>, CodeError> {
-        let start = std::time::Instant::now();
-        let loaded = self.recalled(dispatcher, plan, &reach.arrays)?;
-        let us = start.elapsed().as_micros() as u64;
-
         // Types name functions by what they say.
         let said = match question {
             Question::Direct if plan.mentions_functions() => {
@@ -478,10 +524,10 @@ impl Inner {
                 }
             });
         }
-        let share = us / fresh.len().max(1) as u64;
         for (place, def, args, returns) in fresh {
             let unit = &plan.units[place];
-            let (functions, origin) = make::loaded_functions(&loaded, place, unit.functions.len());
+            let (functions, origin) =
+                make::loaded_functions(&code.loaded, code.places[place], unit.functions.len());
             let mut kept = unit.clone();
             for reference in &mut kept.references {
                 if let plan::Reference::Unit(at) = reference {
@@ -493,8 +539,12 @@ impl Inner {
                 None => (unit.file.clone(), unit.name.clone(), unit.ordinal),
             };
             (kept.file, kept.name, kept.ordinal) = name;
-            let by_place =
-                def.as_ref().map(|def| keys::reach(def, around, &mut self.forms, Body::Place).root);
+            let by_place = def.as_ref().map(|def| match question {
+                // It was found by this digest.
+                Question::Direct if place > 0 => Key::from_bytes(unit.place),
+                Question::Direct => reach.kernels[0].0,
+                _ => keys::reach(def, around, &mut self.forms, Body::Place).root,
+            });
             kept.place = by_place.map_or([0; 32], |key| *key.as_bytes());
             let spec = Spec {
                 id: self.specs.len(),
@@ -512,7 +562,7 @@ impl Inner {
                 Question::Direct => "every file is as it was",
                 _ => "the same function, with all that it can reach, was compiled before",
             };
-            self.report(&spec, origin, question, share, why.into());
+            self.report(&spec, origin, question, code.us, why.into());
             self.add(spec);
         }
         Ok(Arc::clone(&self.specs[ids[0]]))
@@ -524,9 +574,7 @@ impl Inner {
         dispatcher: &Dispatcher,
         plan: &Plan,
     ) -> Result<Arc<Spec>, CodeError> {
-        let start = std::time::Instant::now();
-        let loaded = self.recalled(dispatcher, plan, &[])?;
-        let us = start.elapsed().as_micros() as u64 / plan.units.len().max(1) as u64;
+        let code = self.recalled(dispatcher, plan, &[])?;
         let nobody = |_: Key| None;
         let mut ids = Vec::with_capacity(plan.units.len());
         let first = self.specs.len();
@@ -545,7 +593,8 @@ impl Inner {
             let types = unit.types(&[], false, &nobody);
             let (args, returns) =
                 types.ok_or_else(|| CodeError::Missing { function: unit.name.clone() })?;
-            let (functions, origin) = make::loaded_functions(&loaded, place, unit.functions.len());
+            let (functions, origin) =
+                make::loaded_functions(&code.loaded, place, unit.functions.len());
             let mut kept = unit.clone();
             for reference in &mut kept.references {
                 if let plan::Reference::Unit(at) = reference {
@@ -564,7 +613,7 @@ impl Inner {
                 kept,
                 stored: true,
             };
-            self.report(&spec, origin, Question::Direct, us, "every file is as it was".into());
+            self.report(&spec, origin, Question::Direct, code.us, "every file is as it was".into());
             self.add(spec);
         }
         Ok(Arc::clone(&self.specs[ids[0]]))
@@ -576,7 +625,8 @@ impl Inner {
         dispatcher: &Dispatcher,
         plan: &Plan,
         arrays: &[Arc<Array>],
-    ) -> Result<Loaded, CodeError> {
+    ) -> Result<Code, CodeError> {
+        let start = std::time::Instant::now();
         let store = dispatcher.engine.store();
         let constants = &mut self.constants;
         let program = make::recall_program(plan, |reference| match reference {
@@ -587,7 +637,9 @@ impl Inner {
             }
             _ => None,
         })?;
-        dispatcher.engine.load(program)
+        let loaded = Arc::new(dispatcher.engine.load(program)?);
+        let us = start.elapsed().as_micros() as u64 / plan.units.len().max(1) as u64;
+        Ok(Code { loaded, places: (0..plan.units.len()).collect(), us })
     }
 
     /// A specialisation of a kernel that only plans know.
@@ -654,17 +706,22 @@ impl Spec {
 
     /// Calls it, and writes what it prints.
     pub(crate) fn call_data(&self, host: &mut Host, arguments: &[Data]) -> Run<Data> {
-        let printed = Printed::default();
-        let result = self.callable.call(arguments, &printed);
-        for line in printed.take() {
-            let words = line.iter().map(|value| host.str(value)).collect::<Run<Vec<_>>>()?;
-            // As for host code, what cannot be written shows when the program ends.
-            let _ = writeln!(host.stdout, "{}", words.join(" "));
-        }
-        match result {
-            Ok(data) => Ok(data),
-            Err(error) => Err(marshal::raised_in(host, &error)?.into()),
-        }
+        call_data(host, &self.callable, arguments)
+    }
+}
+
+/// Calls a kernel, and writes what it prints.
+pub(crate) fn call_data(host: &mut Host, kernel: &Callable, arguments: &[Data]) -> Run<Data> {
+    let printed = Printed::default();
+    let result = kernel.call(arguments, &printed);
+    for line in printed.take() {
+        let words = line.iter().map(|value| host.str(value)).collect::<Run<Vec<_>>>()?;
+        // As for host code, what cannot be written shows when the program ends.
+        let _ = writeln!(host.stdout, "{}", words.join(" "));
+    }
+    match result {
+        Ok(data) => Ok(data),
+        Err(error) => Err(marshal::raised_in(host, &error)?.into()),
     }
 }
 

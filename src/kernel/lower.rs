@@ -15,7 +15,10 @@
 //! | `array` | elements, views, new arrays |
 //! | `elementwise` | maps, folds, assignments to views: one loop each |
 //! | `vector` | the same on vectors |
+//! | `copies` | locals that are but another name |
 //! | `facts` | what is known of indices, so that they need no check |
+//! | `strips`, `carry` | innermost loops: several rounds at a time, elements in registers |
+//! | `each` | the loop of a ufunc |
 //! | `parallel` | loops on many threads |
 //! | `entry` | the way in from the host |
 
@@ -31,8 +34,11 @@ use serde::{Deserialize, Serialize};
 use super::ir;
 
 mod array;
+mod carry;
 mod check;
 mod complex;
+mod copies;
+pub(super) mod each;
 mod elementwise;
 mod entry;
 mod expr;
@@ -41,6 +47,7 @@ mod r#gen;
 mod parallel;
 mod scalar;
 mod stmt;
+mod strips;
 mod vector;
 
 #[cfg(test)]
@@ -101,6 +108,7 @@ pub fn lower(function: &ir::Function, isa: &dyn TargetIsa) -> Result<Lowered, Lo
 }
 
 fn build(function: &ir::Function, isa: &dyn TargetIsa) -> Lowered {
+    let function = &*copies::propagate(function);
     let mut shared = Shared::default();
     let mut context = FunctionBuilderContext::new();
     let unit = r#gen::unit(function, isa, &mut shared, &mut context);

@@ -174,6 +174,12 @@ fn type_all(dispatcher: &Dispatcher, host: &mut Host, request: &Request) -> Run<
             let entry = lower::c_entry(&unit, &signature(&typed), isa).map_err(fail)?;
             append(&mut lowered, entry);
         }
+        if request.def.kind == KernelKind::Vectorize {
+            let unit = format!("k{}", all.len());
+            if let Some(each) = lower::each::each(&typed.function, &unit) {
+                append(&mut lowered, lower::lower(&each, isa).map_err(fail)?);
+            }
+        }
         let us = (typing + start.elapsed()).as_micros() as u64;
         all.push(Pending { request, typed, lowered, callees, options, us });
     }
@@ -183,11 +189,15 @@ fn type_all(dispatcher: &Dispatcher, host: &mut Host, request: &Request) -> Run<
 /// Adds the functions of another lowering, whose references get numbers behind the ones that are there.
 fn append(lowered: &mut Lowered, more: Lowered) {
     let first = lowered.references.len() as u32;
+    let before = lowered.functions.len() as u32;
     for mut clif in more.functions {
         renumber(&mut clif, |index| UserExternalName { namespace: 0, index: first + index });
         lowered.functions.push(clif);
     }
-    lowered.references.extend(more.references);
+    lowered.references.extend(more.references.into_iter().map(|reference| match reference {
+        Reference::Own(at) => Reference::Own(before + at),
+        other => other,
+    }));
 }
 
 /// Gives the names in a function's table others, by their numbers.
@@ -304,6 +314,15 @@ pub(crate) fn callable(functions: &[code::Function], signature: &FunctionType) -
     // SAFETY: lowering gave the functions for this signature, the second is the entry, and what they refer to was given its
     // meaning when they were loaded.
     unsafe { Callable::new(functions[1].clone(), signature.clone()) }
+}
+
+/// What calls the loop of a ufunc's kernel, which has these functions and this signature.
+pub(crate) fn each(functions: &[code::Function], signature: &FunctionType) -> Option<Callable> {
+    let signature = lower::each::signature(signature)?;
+    let entry = functions.last()?.clone();
+    // SAFETY: the kernel of a ufunc on scalars has a loop, whose entry is the last of its functions, for this signature;
+    // what they refer to was given its meaning when they were loaded.
+    Some(unsafe { Callable::new(entry, signature) })
 }
 
 /// What tells kernels of the same CLIF apart. Functions as types stand for nothing but that they are functions: what

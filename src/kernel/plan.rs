@@ -103,8 +103,8 @@ impl Plan {
         types.any(KeptTy::mentions_function)
     }
 
-    /// The units that the one at `root` needs, itself first, renumbered.
-    pub(crate) fn part(&self, root: usize) -> Plan {
+    /// The units that the one at `root` needs, itself first, renumbered; and where each of them was.
+    pub(crate) fn part(&self, root: usize) -> (Plan, Vec<usize>) {
         let mut order = vec![root];
         let mut units = Vec::new();
         let mut next = 0;
@@ -123,7 +123,7 @@ impl Plan {
             units.push(unit);
             next += 1;
         }
-        Plan { units }
+        (Plan { units }, order)
     }
 
     /// Adds the units of another plan; equal ones are shared. Says where each of them is now.

@@ -1,16 +1,19 @@
 //! Kernels over arrays: ufuncs, element by element, and row kernels, block by block.
 //!
 //! ```text
-//!   arguments ──► loop by their element types ──► broadcast ──► one call of the kernel per element or block
+//!   arguments ──► loop by their element types ──► broadcast ──► axes that lie one after the other are one axis
+//!                                                                 └─► a call of the loop per row, of a row kernel per block
 //! ```
 //!
+//! A ufunc's kernel is compiled together with the loop that applies it to arrays ([`each`](super::lower::each)).
 //! Which of a ufunc's declared loops runs is NumPy's choice: the first that every argument can be cast to safely.
 
 use std::sync::Arc;
 
-use super::abi::Data;
-use super::dispatch::{Dispatcher, Request, Spec, refuse};
+use super::abi::{Callable, Data};
+use super::dispatch::{self, Dispatcher, Request, Spec, refuse};
 use super::host::Host;
+use super::make;
 use super::marshal;
 use super::rules::{self, Rule};
 use super::syntax::Name;
@@ -47,12 +50,17 @@ fn cast(array: &Arc<Array>, dtype: &DType) -> Run<Arc<Array>> {
         return Ok(Arc::clone(array));
     }
     let out = zeros(dtype, array.shape())?;
-    for (from, to) in array.offsets().zip(out.offsets()) {
-        if let Some(scalar) = array.read(from) {
-            out.write(to, scalar);
+    copy(array, &out);
+    Ok(Arc::new(out))
+}
+
+/// Writes the elements of one array to those of another, one by one.
+fn copy(from: &Array, to: &Array) {
+    for (from_at, to_at) in from.offsets().zip(to.offsets()) {
+        if let Some(scalar) = from.read(from_at) {
+            to.write(to_at, scalar);
         }
     }
-    Ok(Arc::new(out))
 }
 
 /// The shape that these broadcast to.
@@ -92,19 +100,88 @@ fn scalar_of(array: &Array) -> Value {
     array.read(array.offset()).map_or(Value::None, Value::Scalar)
 }
 
-/// One call per element: numbers in, one number out.
+/// The kernel of a ufunc for some types: numbers in, one number out.
 struct Elements {
     spec: Arc<Spec>,
+    /// The loop over it.
+    each: Callable,
     operands: Vec<DType>,
     returns: DType,
 }
 
 impl Elements {
+    /// One call of the kernel.
     fn call(&self, host: &mut Host, args: &[Scalar]) -> Run<Scalar> {
         let data = args.iter().zip(&self.operands).map(|(scalar, dtype)| data(scalar.cast(dtype)));
         let data: Vec<_> = data.collect();
         Ok(scalar(&self.spec.call_data(host, &data)?, &self.returns))
     }
+
+    /// The kernel for each element of views of one shape and of its types; the results go to the last.
+    fn run(&self, host: &mut Host, views: &[Array]) -> Run<()> {
+        rows(views, &mut |length, starts| {
+            let row = views.iter().zip(starts).map(|(view, &(offset, stride))| {
+                let first = view.buffer().pointer().wrapping_add(offset);
+                Ok(Data::Array(marshal::block_data(view, first, &[length], &[stride])?))
+            });
+            let row = row.collect::<Run<Vec<_>>>()?;
+            dispatch::call_data(host, &self.each, &row)?;
+            Ok(())
+        })
+    }
+}
+
+/// Visits rows of views of one shape, in C order: how many elements one has, and where it begins in each view and goes on.
+/// Axes that lie one after the other in all views are one.
+fn rows(views: &[Array], visit: &mut dyn FnMut(usize, &[(usize, isize)]) -> Run<()>) -> Run<()> {
+    let Some(shape) = views.first().map(Array::shape) else { return Ok(()) };
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let mut axes: Vec<(usize, Vec<isize>)> = Vec::new();
+    for axis in 0..shape.len() {
+        let strides: Vec<_> = views.iter().map(|view| view.strides()[axis]).collect();
+        let length = shape[axis];
+        if length == 1 {
+            continue;
+        }
+        if let Some((before, outer)) = axes.last_mut()
+            && outer.iter().zip(&strides).all(|(outer, own)| *outer == own * length as isize)
+        {
+            *before *= length;
+            *outer = strides;
+        } else {
+            axes.push((length, strides));
+        }
+    }
+    let (length, steps) = axes.pop().unwrap_or_else(|| (1, vec![0; views.len()]));
+    let mut starts: Vec<_> =
+        views.iter().zip(steps).map(|(view, step)| (view.offset(), step)).collect();
+    let mut index = vec![0; axes.len()];
+    loop {
+        visit(length, &starts)?;
+        let mut axis = axes.len();
+        loop {
+            let Some(next) = axis.checked_sub(1) else { return Ok(()) };
+            axis = next;
+            let (length, strides) = &axes[axis];
+            index[axis] += 1;
+            let back = if index[axis] == *length { 1 - *length as isize } else { 1 };
+            for ((start, _), stride) in starts.iter_mut().zip(strides) {
+                *start = start.wrapping_add_signed(back * stride);
+            }
+            if index[axis] < *length {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+}
+
+/// Whether two views share memory other than element by element.
+fn overlaps(a: &Array, b: &Array) -> bool {
+    let same = a.offset() == b.offset() && a.shape() == b.shape() && a.strides() == b.strides();
+    Arc::ptr_eq(a.buffer(), b.buffer()) && !same
 }
 
 fn data(scalar: Scalar) -> Data {
@@ -175,7 +252,11 @@ fn elements(
     };
     let operands = spec.args.iter().map(dtype).collect::<Result<_, _>>()?;
     let returns = dtype(&spec.returns)?;
-    Ok(Elements { spec, operands, returns })
+    let each = make::each(&spec.functions, &spec.kept.signature);
+    let Some(each) = each else {
+        return Err(refuse(def, "a ufunc takes and returns numbers".into()).into());
+    };
+    Ok(Elements { spec, each, operands, returns })
 }
 
 /// The arguments with those that `out=` names behind them. A ufunc takes no other keyword here.
@@ -226,20 +307,27 @@ pub(crate) fn call(
         Some(_) => return fail(ExceptionKind::ValueError, "the output has the wrong shape"),
         None => Arc::new(zeros(&elements.returns, &shape)?),
     };
-    let mut offsets: Vec<_> = arrays
-        .iter()
-        .map(|array| array.broadcast(&shape).map(|view| (view.offsets(), Arc::clone(array))))
-        .collect::<Option<_>>()
-        .unwrap_or_default();
-    let mut scalars = Vec::with_capacity(count);
-    for to in out.offsets() {
-        scalars.clear();
-        for (offsets, array) in &mut offsets {
-            if let Some(scalar) = offsets.next().and_then(|at| array.read(at)) {
-                scalars.push(scalar);
-            }
+    let fits = *out.dtype() == elements.returns;
+    let results = match fits {
+        true => Array::clone(&out),
+        false => zeros(&elements.returns, &shape)?,
+    };
+    let mut views = Vec::with_capacity(count + 1);
+    for (array, dtype) in arrays.iter().zip(&elements.operands) {
+        let mut array = cast(array, dtype)?;
+        if overlaps(&array, &results) {
+            // What is read is as it was before.
+            let before = zeros(dtype, array.shape())?;
+            copy(&array, &before);
+            array = Arc::new(before);
         }
-        out.write(to, elements.call(host, &scalars)?);
+        let view = array.broadcast(&shape);
+        views.push(view.expect("the shape is what all are broadcast to"));
+    }
+    views.push(results);
+    elements.run(host, &views)?;
+    if !fits && let Some(results) = views.last() {
+        copy(results, &out);
     }
     let all_numbers = inputs.iter().all(|input| !matches!(input, Value::Array(_)));
     Ok(match outputs.is_empty() && (all_numbers || shape.is_empty()) {
@@ -287,11 +375,7 @@ pub(crate) fn call_method(
             let elements = elements(dispatcher, host, def, &[ty.clone(), ty])?;
             let Some(axis) = axis else {
                 let flat = zeros(array.dtype(), &[array.len()])?;
-                for (from, to) in array.offsets().zip(flat.offsets()) {
-                    if let Some(scalar) = array.read(from) {
-                        flat.write(to, scalar);
-                    }
-                }
+                copy(&array, &flat);
                 let out = fold(host, def, &elements, &flat, 0, false, false)?;
                 return Ok(scalar_of(&out));
             };
@@ -338,6 +422,7 @@ fn fold(
     let out_stride = out.strides()[axis];
     let out_lines =
         out.with(out.offset(), shape.clone(), out.strides().to_vec(), out.dtype().clone());
+    let is_closed = elements.operands == [elements.returns.clone(), array.dtype().clone()];
     for (from, to) in lines.offsets().zip(out_lines.offsets()) {
         let read = |at: usize| {
             let offset = (from as isize + at as isize * stride) as usize;
@@ -347,6 +432,26 @@ fn fold(
             continue;
         }
         let mut sum = read(0).cast(&elements.returns);
+        if is_closed {
+            // Each step reads what the one before has written.
+            out.write(to, sum);
+            let view = |array: &Array, offset: usize, stride: isize| {
+                let dtype = array.dtype().clone();
+                array.with(offset, vec![length - 1], vec![stride], dtype)
+            };
+            let step = if every { out_stride } else { 0 };
+            let last = |at: usize, stride: isize| match length {
+                1 => at,
+                _ => at.wrapping_add_signed(stride),
+            };
+            let views = [
+                view(&out, to, step),
+                view(array, last(from, stride), stride),
+                view(&out, last(to, step), step),
+            ];
+            elements.run(host, &views)?;
+            continue;
+        }
         for at in 0..length {
             if at > 0 {
                 sum = elements.call(host, &[sum, read(at)])?;
@@ -629,6 +734,38 @@ mod tests {
         for wrong in ["(n)", "n->n", "(n->(n)", "(n)(n)->()"] {
             assert!(Rows::parse(wrong).is_none(), "{wrong}");
         }
+    }
+
+    /// Rows cover every element of every view once, in C order, and are as long as they can be.
+    /// Kills: a merge that looks at the first view alone; an odometer that does not go back.
+    #[test]
+    fn rows_are_what_lies_in_a_row() {
+        let array = Array::from_vec((0..24).map(f64::from).collect(), &[2, 3, 4]);
+        let visited = |views: &[Array]| {
+            let (mut rows_seen, mut seen) = (0, vec![Vec::new(); views.len()]);
+            rows(views, &mut |length, starts| {
+                rows_seen += 1;
+                for (seen, &(offset, stride)) in seen.iter_mut().zip(starts) {
+                    seen.extend(
+                        (0..length).map(|at| offset.wrapping_add_signed(at as isize * stride)),
+                    );
+                }
+                Ok(())
+            })
+            .unwrap();
+            for (view, seen) in views.iter().zip(seen) {
+                assert_eq!(view.offsets().collect::<Vec<_>>(), seen);
+            }
+            rows_seen
+        };
+        assert_eq!(visited(&[array.clone()]), 1);
+        assert_eq!(visited(&[array.transposed()]), 12);
+        let one = Array::from_vec(vec![1.0], &[]).broadcast(&[2, 3, 4]).unwrap();
+        assert_eq!(visited(&[array.clone(), one]), 1);
+        let column = Array::from_vec(vec![1.0, 2.0, 3.0], &[3, 1]).broadcast(&[2, 3, 4]).unwrap();
+        assert_eq!(visited(&[array.clone(), column]), 6);
+        assert_eq!(visited(&[array.with(0, vec![2, 0], vec![96, 8], DType::F64)]), 0);
+        assert_eq!(visited(&[Array::from_vec(vec![1.0], &[])]), 1);
     }
 
     #[test]

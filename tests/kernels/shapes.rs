@@ -293,3 +293,78 @@ fn a_cleared_cache_is_filled_again() {
     again.check_output("2\n").unwrap();
     assert_eq!(again.made().len(), 1);
 }
+
+/// The loop of a ufunc does what a call per element does: for what is repeated, turned, cast, strided or overlaps, for
+/// bodies that branch, call and raise, and for folds.
+///
+/// Mutants: the dense loop for any strides; inputs that overlap with the output not copied; the strides of the first
+/// operand for all.
+#[test]
+fn ufuncs_loop_over_any_arrays() {
+    let text = "\
+import numpy as np
+from numba import float64, int64, njit, vectorize
+
+
+@njit
+def half(x):
+    return x / 2
+
+
+@vectorize([int64(int64, int64), float64(float64, float64)])
+def mix(x, y):
+    if x > y:
+        return x - y
+    return x * 2 + y
+
+
+@vectorize([float64(float64)])
+def halved(x):
+    return half(x) + 1
+
+
+@vectorize([int64(int64, int64)])
+def ratio(x, y):
+    if y == 0:
+        raise ValueError('no ratio')
+    return x // y
+
+
+@vectorize([int64(int64, int64)])
+def plus(x, y):
+    return x + y
+
+
+@vectorize([float64(int64, int64)])
+def mean(x, y):
+    return (x + y) / 2
+
+
+a = np.arange(12).reshape(3, 4)
+print(mix(a, 5))
+print(mix(a.T, np.array([3, 1, 2])))
+print(mix(a, np.array([[0.5], [4.5], [9.5]])))
+print(mix(3, 4), mix(2.5, 1))
+print(halved(np.arange(5)))
+print(halved(np.arange(10.0)[::3]))
+out = np.zeros((3, 4))
+print(mix(a, a, out), out[2, 3])
+line = np.arange(8)
+print(plus(line[:-1], line[1:], line[1:]))
+print(line)
+same = np.arange(4)
+plus(same, same, same)
+print(same)
+try:
+    ratio(a, np.array([1, 2, 0, 3]))
+except ValueError as error:
+    print(error)
+print(plus.reduce(a), plus.reduce(a, axis=1), plus.reduce(np.arange(5), axis=None))
+print(plus.accumulate(a, axis=1))
+print(plus.accumulate(np.arange(6)[::-1]))
+print(mean(line, 2), plus.reduce(np.array([7])))
+print(plus.outer(np.arange(3), np.arange(2)))
+print(plus(np.zeros((0, 3), dtype=np.int64), 1).shape)
+";
+    twice(&[("main.py", text)], include_str!("../fixtures/ufunc_loops.txt"));
+}

@@ -5,12 +5,12 @@ import numpy as np
 from numba import njit
 
 
-@njit
+@njit(cache=True)
 def cdf(x):
     return 0.5 * (1.0 + math.erf(x / math.sqrt(2.0)))
 
 
-@njit
+@njit(cache=True)
 def price(spot, strike, years, out):
     rate, volatility = 0.02, 0.3
     for i in range(spot.shape[0]):

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit
+@njit(cache=True)
 def convolve(image, weights, out):
     h, w = image.shape
     r = weights.shape[0] // 2

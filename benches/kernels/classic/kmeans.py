@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit
+@njit(cache=True)
 def assign(points, centres, labels):
     total = 0.0
     for i in range(points.shape[0]):

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit
+@njit(cache=True)
 def distance(a, b):
     previous = np.arange(b.shape[0] + 1)
     current = np.zeros(b.shape[0] + 1, dtype=np.int64)

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit
+@njit(cache=True)
 def render(out, limit):
     h, w = out.shape
     for i in range(h):

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit
+@njit(cache=True)
 def multiply(a, b, c):
     n, m = a.shape
     p = b.shape[1]

@@ -5,7 +5,7 @@ import numpy as np
 from numba import njit
 
 
-@njit
+@njit(cache=True)
 def advance(position, velocity, mass, dt, steps):
     n = mass.shape[0]
     for _ in range(steps):

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit
+@njit(cache=True)
 def rolling(values, width, out):
     total = 0.0
     for i in range(values.shape[0]):

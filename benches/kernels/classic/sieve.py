@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit
+@njit(cache=True)
 def primes(n):
     composite = np.zeros(n + 1, dtype=np.bool_)
     count = 0

@@ -124,6 +124,9 @@ impl<'a> Gen<'a, '_> {
                 vec![self.product(&lanes[2..2 + ndim])]
             }
             ExprKind::Element(element) => {
+                if let Some(value) = self.carried(element) {
+                    return vec![value];
+                }
                 let array = self.operand(&element.array, element.indices.iter());
                 let address = self.element_address(&array, element);
                 let holds = &element.array.ty.as_array().expect("checked").element;

@@ -75,8 +75,16 @@ pub(super) struct Use {
     pub(super) array: LocalId,
     pub(super) axis: u32,
     pub(super) index: Expr,
-    /// What is added to the loop's counter, if the index counts with it; else it stays as it is.
-    pub(super) counts: Option<i64>,
+    /// Whether the index counts with the loop's counter; else it stays as it is.
+    pub(super) counts: bool,
+}
+
+/// The indices of a loop that can be told to be in range before it.
+#[derive(Default)]
+pub(super) struct Uses {
+    pub(super) all: Vec<Use>,
+    /// The locals that hold the counter.
+    pub(super) counters: Vec<LocalId>,
 }
 
 /// What a local that is assigned once was made of.
@@ -241,55 +249,46 @@ impl Facts {
         before
     }
 
-    /// The indices in the body of an innermost loop that need a check, and that one comparison before the loop can tell
-    /// to be in range for all of its rounds.
-    pub(super) fn uses(&mut self, rounds: &For) -> Vec<Use> {
+    /// The indices in the body of an innermost loop that need a check, and that a comparison before the loop can tell to be
+    /// in range for all of its rounds.
+    pub(super) fn uses(&mut self, rounds: &For) -> Uses {
         const MOST: usize = 16;
         let up = matches!(rounds.step.kind, ExprKind::Const(Const::Int(1..)));
-        let (mut is_innermost, mut size) = (up, 0);
-        each_stmt(&rounds.body, &mut |stmt| {
-            let loops =
-                matches!(stmt.kind, StmtKind::For(_) | StmtKind::ParFor(_) | StmtKind::Loop(..));
-            is_innermost &= !loops;
-        });
+        let mut size = 0;
         each_expr(&rounds.body, &mut |_| size += 1);
-        if !is_innermost || size > 400 {
-            return Vec::new();
+        if !up || !is_innermost(&rounds.body) || size > 400 {
+            return Uses::default();
         }
         let mut assigned = Vec::new();
         each_assigned(&rounds.body, &mut |local| assigned.push(local));
-        let mut counters = Vec::new();
-        if !assigned.contains(&rounds.local) {
-            counters.push(rounds.local);
-            if let Some(StmtKind::Assign(local, value)) = rounds.body.first().map(|it| &it.kind)
-                && value.kind == ExprKind::Local(rounds.local)
-                && value.ty == Type::I64
-                && assigned.iter().filter(|known| *known == local).count() == 1
-            {
-                counters.push(*local);
-            }
-        }
+        let counters = counters(rounds, &assigned);
         let before = self.enter(rounds);
         if let Some(StmtKind::Assign(local, value)) = rounds.body.first().map(|it| &it.kind) {
             self.assign(*local, value);
         }
-        let mut uses = Vec::new();
-        each_element(&rounds.body, &mut |element| {
+        let mut all = Vec::new();
+        each_element(&rounds.body, true, &mut |element, is_certain| {
             let ExprKind::Local(array) = element.array.kind else { return };
             if assigned.contains(&array) || element.access == Access::InRange {
                 return;
             }
             for (axis, index) in element.indices.iter().enumerate() {
-                let Some(counts) = step_of(index, &counters, &assigned) else { continue };
+                let Some(counts) = steps(index, &counters, &assigned) else { continue };
+                // What is used in some rounds only, such as `a[i - 1]` behind `if i > 0`, may be out of range in others.
+                let is_local = matches!(index.kind, ExprKind::Local(_));
+                let from_end = matches!(index.kind, ExprKind::Const(Const::Int(..0)));
+                if !is_certain && !is_local || from_end {
+                    continue;
+                }
                 let known = self.index(&element.array, axis as u32, index);
                 let found = Use { array, axis: axis as u32, index: index.clone(), counts };
-                if !known.below && !uses.contains(&found) {
-                    uses.push(found);
+                if !known.below && !all.contains(&found) {
+                    all.push(found);
                 }
             }
         });
         self.end(before);
-        if uses.len() > MOST { Vec::new() } else { uses }
+        if all.len() > MOST { Uses::default() } else { Uses { all, counters } }
     }
 
     /// From here on these are in range, until [`unprove`](Self::unprove).
@@ -365,60 +364,98 @@ impl Facts {
     }
 }
 
-/// How an index changes with the counter of a loop: what is added to it, or nothing if it stays as it is. None of both
-/// if that is not known.
-fn step_of(index: &Expr, counters: &[LocalId], assigned: &[LocalId]) -> Option<Option<i64>> {
+/// Whether a body has no loops.
+pub(super) fn is_innermost(body: &[Stmt]) -> bool {
+    let mut found = true;
+    each_stmt(body, &mut |stmt| {
+        found &= !matches!(stmt.kind, StmtKind::For(_) | StmtKind::ParFor(_) | StmtKind::Loop(..));
+    });
+    found
+}
+
+/// The locals that hold a loop's counter in all of its body, which assigns these.
+pub(super) fn counters(rounds: &For, assigned: &[LocalId]) -> Vec<LocalId> {
+    let mut counters = Vec::new();
+    if assigned.contains(&rounds.local) {
+        return counters;
+    }
+    counters.push(rounds.local);
+    if let Some(StmtKind::Assign(local, value)) = rounds.body.first().map(|it| &it.kind)
+        && value.kind == ExprKind::Local(rounds.local)
+        && value.ty == Type::I64
+        && assigned.iter().filter(|known| *known == local).count() == 1
+    {
+        counters.push(*local);
+    }
+    counters
+}
+
+/// Whether an index goes up with the counter of a loop, one by one, or stays as it is: sums of the counter and of what the
+/// loop does not assign. None of both if that is not known.
+pub(super) fn steps(index: &Expr, counters: &[LocalId], assigned: &[LocalId]) -> Option<bool> {
     if index.ty != Type::I64 {
         return None;
     }
-    let by = |value: &Expr| match value.kind {
-        ExprKind::Const(Const::Int(by)) => Some(by).filter(|by| by.unsigned_abs() < 1 << 32),
-        _ => None,
-    };
-    let moved = |of: &Expr, by: i64| {
-        let step = step_of(of, counters, assigned)?;
-        match step {
-            Some(before) => Some(Some(before.checked_add(by)?)),
-            None => Some(None),
-        }
-    };
     match &index.kind {
-        ExprKind::Local(local) if counters.contains(local) => Some(Some(0)),
-        ExprKind::Local(local) if !assigned.contains(local) => Some(None),
-        ExprKind::Const(_) => Some(None),
-        ExprKind::Binary(BinaryOp::Add, a, b) => match (by(a), by(b)) {
-            (_, Some(by)) => moved(a, by),
-            (Some(by), _) => moved(b, by),
-            _ => None,
-        },
-        ExprKind::Binary(BinaryOp::Sub, a, b) => moved(a, by(b)?.checked_neg()?),
+        ExprKind::Local(local) if counters.contains(local) => Some(true),
+        ExprKind::Local(local) if !assigned.contains(local) => Some(false),
+        ExprKind::Const(Const::Int(_)) => Some(false),
+        ExprKind::Binary(BinaryOp::Add, a, b) => {
+            match (steps(a, counters, assigned)?, steps(b, counters, assigned)?) {
+                (true, true) => None,
+                (a, b) => Some(a || b),
+            }
+        }
+        ExprKind::Binary(BinaryOp::Sub, a, b) => {
+            (!steps(b, counters, assigned)?).then_some(steps(a, counters, assigned)?)
+        }
         _ => None,
     }
 }
 
-/// Visits every element that is read or written.
-fn each_element(body: &[Stmt], visit: &mut dyn FnMut(&Element1)) {
-    each_stmt(body, &mut |stmt| {
-        if let StmtKind::SetElement(element, _) = &stmt.kind {
-            visit(element);
+/// Visits every element that is read or written, and says whether it is whenever these statements run to their end.
+fn each_element(body: &[Stmt], is_certain: bool, visit: &mut dyn FnMut(&Element1, bool)) {
+    fn deep(expr: &Expr, is_certain: bool, visit: &mut dyn FnMut(&Element1, bool)) {
+        match &expr.kind {
+            ExprKind::IfElse(condition, a, b) => {
+                deep(condition, is_certain, visit);
+                deep(a, false, visit);
+                deep(b, false, visit);
+                return;
+            }
+            ExprKind::Block(body, _) => each_element(body, is_certain, visit),
+            ExprKind::Element(element) => visit(element, is_certain),
+            _ => {}
         }
-    });
-    each_expr(body, &mut |expr| {
-        if let ExprKind::Element(element) = &expr.kind {
-            visit(element);
+        expr_children(expr, &mut |child| deep(child, is_certain, visit));
+    }
+    for stmt in body {
+        match &stmt.kind {
+            StmtKind::SetElement(element, _) => visit(element, is_certain),
+            StmtKind::If(_, then, otherwise) => {
+                each_element(then, false, visit);
+                each_element(otherwise, false, visit);
+            }
+            StmtKind::Block(_, body) | StmtKind::Loop(_, body) => {
+                each_element(body, false, visit);
+            }
+            StmtKind::For(rounds) => each_element(&rounds.body, false, visit),
+            StmtKind::ParFor(rounds) => each_element(&rounds.rounds.body, false, visit),
+            _ => {}
         }
-    });
+        stmt_exprs(stmt, &mut |expr| deep(expr, is_certain, visit));
+    }
 }
 
 /// Visits every statement, outer ones first, also those inside of expressions.
-pub(super) fn each_stmt(body: &[Stmt], visit: &mut dyn FnMut(&Stmt)) {
+pub(super) fn each_stmt<'e>(body: &'e [Stmt], visit: &mut dyn FnMut(&'e Stmt)) {
     for stmt in body {
         visit(stmt);
         deep(|| each_child(stmt, visit));
     }
 }
 
-fn each_child(stmt: &Stmt, visit: &mut dyn FnMut(&Stmt)) {
+fn each_child<'e>(stmt: &'e Stmt, visit: &mut dyn FnMut(&'e Stmt)) {
     match &stmt.kind {
         StmtKind::If(_, a, b) => {
             each_stmt(a, visit);
@@ -432,7 +469,7 @@ fn each_child(stmt: &Stmt, visit: &mut dyn FnMut(&Stmt)) {
     stmt_exprs(stmt, &mut |expr| inner_stmts(expr, visit));
 }
 
-fn inner_stmts(expr: &Expr, visit: &mut dyn FnMut(&Stmt)) {
+fn inner_stmts<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Stmt)) {
     if let ExprKind::Block(body, _) = &expr.kind {
         each_stmt(body, visit);
     }
@@ -454,8 +491,8 @@ pub(super) fn each_assigned(body: &[Stmt], visit: &mut dyn FnMut(LocalId)) {
 }
 
 /// Visits every expression of these statements, outer ones first.
-pub(super) fn each_expr(body: &[Stmt], visit: &mut dyn FnMut(&Expr)) {
-    fn with_inner(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
+pub(super) fn each_expr<'e>(body: &'e [Stmt], visit: &mut dyn FnMut(&'e Expr)) {
+    fn with_inner<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
         visit(expr);
         deep(|| expr_children(expr, &mut |child| with_inner(child, visit)));
     }
@@ -463,8 +500,8 @@ pub(super) fn each_expr(body: &[Stmt], visit: &mut dyn FnMut(&Expr)) {
 }
 
 /// The expressions that a statement holds itself.
-pub(super) fn stmt_exprs(stmt: &Stmt, visit: &mut dyn FnMut(&Expr)) {
-    let mut rounds = |rounds: &For| {
+pub(super) fn stmt_exprs<'e>(stmt: &'e Stmt, visit: &mut dyn FnMut(&'e Expr)) {
+    let mut rounds = |rounds: &'e For| {
         visit(&rounds.start);
         visit(&rounds.stop);
         visit(&rounds.step);
@@ -500,13 +537,13 @@ pub(super) fn stmt_exprs(stmt: &Stmt, visit: &mut dyn FnMut(&Expr)) {
     }
 }
 
-fn elementwise(tree: &Elementwise, visit: &mut dyn FnMut(&Expr)) {
+fn elementwise<'e>(tree: &'e Elementwise, visit: &mut dyn FnMut(&'e Expr)) {
     tree.inputs.iter().for_each(&mut *visit);
     visit(&tree.value);
 }
 
 /// The expressions that an expression holds itself; not those of its statements.
-pub(super) fn expr_children(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
+pub(super) fn expr_children<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
     match &expr.kind {
         ExprKind::Const(_)
         | ExprKind::Constant(_)

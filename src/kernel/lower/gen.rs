@@ -19,6 +19,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
+use super::carry::Carried;
 use super::facts::Facts;
 use super::{Reference, Shared};
 use crate::kernel::abi::{self, Lane};
@@ -55,6 +56,8 @@ pub(super) struct Gen<'a, 'b> {
     /// Whether what a local holds is given back when the function ends: not so of parameters that are never assigned.
     owned: Vec<bool>,
     pub(super) facts: Facts,
+    /// Elements that the loop being built carries from round to round.
+    pub(super) carried: Vec<Carried<'a>>,
     pub(super) context: Value,
     /// Where results of more than one lane go.
     results: Option<Value>,
@@ -147,6 +150,7 @@ impl<'a, 'b> Gen<'a, 'b> {
             locals,
             owned: ir.locals.iter().map(|local| has_owner(&local.ty)).collect(),
             facts: Facts::of(ir),
+            carried: Vec::new(),
             context,
             results: None,
             scopes: Vec::new(),

@@ -6,8 +6,8 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use super::r#gen::{Gen, Scope};
 use crate::kernel::abi;
 use crate::kernel::ir::{
-    BinaryOp, Const, Element, Expr, ExprKind, For, Label, Raise, Scalar, Stmt, StmtKind, Type,
-    UnaryOp,
+    BinaryOp, Const, Element, Expr, ExprKind, For, Label, LocalId, Raise, Scalar, Stmt, StmtKind,
+    Type, UnaryOp,
 };
 use crate::kernel::runtime::stack::deep;
 
@@ -101,6 +101,7 @@ impl<'a> Gen<'a, '_> {
                 let address = self.element_address(&array, element);
                 let holds = element.array.ty.as_array().expect("checked").element.clone();
                 self.store_element(&holds, address, &lanes);
+                self.carry_on(element, &lanes);
                 self.release_to(mark);
             }
             StmtKind::SetView(set) => {
@@ -199,46 +200,44 @@ impl<'a> Gen<'a, '_> {
     }
 
     /// A counting loop on this thread. If what its indices need can be told before, the loop is built twice: with the
-    /// checks and without.
+    /// checks and without. Without, some loops compute a vector at a time, or carry elements from one round to the next.
     fn count(&mut self, rounds: &'a For) {
         let start = self.expr(&rounds.start)[0];
         let stop = self.expr(&rounds.stop)[0];
         let step = self.expr(&rounds.step)[0];
         let uses = self.facts.uses(rounds);
-        if uses.is_empty() {
-            self.count_from(rounds, start, stop, step);
+        if uses.all.is_empty() {
+            self.count_fast(rounds, start, stop, step);
             return;
         }
-        let mut all = self.b.ins().iconst(types::I8, 1);
-        for it in &uses {
+        let mut all = None;
+        for it in &uses.all {
             let length = self.get_vars(it.array)[2 + it.axis as usize];
-            let fits = match it.counts {
-                Some(by) => {
-                    // start + by >= 0 and stop - 1 + by < length, where neither side can wrap
-                    let first = self.b.ins().icmp_imm_s(
-                        IntCC::SignedGreaterThanOrEqual,
-                        start,
-                        by.wrapping_neg(),
-                    );
-                    let most = self.b.ins().iadd_imm_s(length, by.wrapping_neg());
-                    let last = self.b.ins().icmp(IntCC::SignedLessThanOrEqual, stop, most);
-                    self.b.ins().band(first, last)
-                }
-                None => {
-                    let index = self.invariant(&it.index);
-                    self.b.ins().icmp(IntCC::UnsignedLessThan, index, length)
-                }
+            let first = self.index_at(&it.index, &uses.counters, start);
+            let fits = if it.counts {
+                // From the first index on there are as many elements as there are rounds. Sums of indices may wrap: then the
+                // first is no index, or the last one is reached without leaving the range.
+                let below = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, first, length);
+                let count = self.b.ins().isub(stop, start);
+                let room = self.b.ins().isub(length, first);
+                let enough = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, count, room);
+                self.b.ins().band(below, enough)
+            } else {
+                self.b.ins().icmp(IntCC::UnsignedLessThan, first, length)
             };
-            all = self.b.ins().band(all, fits);
+            all = Some(match all {
+                Some(all) => self.b.ins().band(all, fits),
+                None => fits,
+            });
         }
         let (fast, slow) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(slow);
         let behind = self.b.create_block();
-        self.b.ins().brif(all, fast, &[], slow, &[]);
+        self.b.ins().brif(all.expect("there are some"), fast, &[], slow, &[]);
         self.b.switch_to_block(fast);
         self.b.seal_block(fast);
-        self.facts.prove(uses);
-        self.count_from(rounds, start, stop, step);
+        self.facts.prove(uses.all);
+        self.count_fast(rounds, start, stop, step);
         self.facts.unprove();
         self.b.ins().jump(behind, &[]);
         self.b.switch_to_block(slow);
@@ -249,13 +248,24 @@ impl<'a> Gen<'a, '_> {
         self.b.seal_block(behind);
     }
 
-    /// An index that a loop does not change: a local, a constant, or a sum of them.
-    fn invariant(&mut self, index: &Expr) -> Value {
+    /// A loop whose indices are known to be in range, as far as that can be known.
+    fn count_fast(&mut self, rounds: &'a For, start: Value, stop: Value, step: Value) {
+        let start = self.strips(rounds, start, stop);
+        let carries = self.carries(rounds);
+        let before = std::mem::replace(&mut self.carried, carries);
+        self.count_from(rounds, start, stop, step);
+        self.carried = before;
+    }
+
+    /// What an index is where the counter has this value; the rest of it does not change in the loop.
+    fn index_at(&mut self, index: &Expr, counters: &[LocalId], counter: Value) -> Value {
         match &index.kind {
+            ExprKind::Local(local) if counters.contains(local) => counter,
             ExprKind::Local(local) => self.get_vars(*local)[0],
             ExprKind::Const(Const::Int(value)) => self.int(*value),
             ExprKind::Binary(op, a, b) => {
-                let (a, b) = (self.invariant(a), self.invariant(b));
+                let a = self.index_at(a, counters, counter);
+                let b = self.index_at(b, counters, counter);
                 if *op == BinaryOp::Add { self.b.ins().iadd(a, b) } else { self.b.ins().isub(a, b) }
             }
             _ => unreachable!("looked at before"),
@@ -263,8 +273,8 @@ impl<'a> Gen<'a, '_> {
     }
 
     fn count_from(&mut self, rounds: &'a For, start: Value, stop: Value, step: Value) {
-        let (body, next, leave) =
-            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let (begin, body) = (self.b.create_block(), self.b.create_block());
+        let (next, leave) = (self.b.create_block(), self.b.create_block());
         let counter = self.b.append_block_param(body, types::I64);
         let simple = match rounds.step.kind {
             ExprKind::Const(Const::Int(1)) => Some(IntCC::SignedLessThan),
@@ -272,18 +282,24 @@ impl<'a> Gen<'a, '_> {
             _ => None,
         };
         // Whether there is another round is asked at the end of each: one jump per round.
+        let mut first = vec![start.into()];
         match simple {
             Some(condition) => {
                 let go_on = self.b.ins().icmp(condition, start, stop);
-                self.b.ins().brif(go_on, body, &[start.into()], leave, &[]);
+                self.b.ins().brif(go_on, begin, &[], leave, &[]);
             }
             None => {
                 // The counter may wrap behind the last round, so the rounds are counted.
                 let count = self.round_count(rounds, start, stop, step);
                 self.b.append_block_param(body, types::I64);
-                self.b.ins().brif(count, body, &[start.into(), count.into()], leave, &[]);
+                self.b.ins().brif(count, begin, &[], leave, &[]);
+                first.push(count.into());
             }
         }
+        self.b.switch_to_block(begin);
+        self.b.seal_block(begin);
+        self.carry_first(rounds, start);
+        self.b.ins().jump(body, &first);
 
         self.b.switch_to_block(body);
         let ty = self.local_type(rounds.local).scalar().expect("checked: an integer");

@@ -18,6 +18,16 @@ use crate::kernel::ir::{
 /// How many vectors are computed in one round of a loop.
 pub(super) const VECTORS: u32 = 2;
 
+/// What is known where the values of some elements are computed.
+#[derive(Clone, Copy)]
+pub(super) struct Strip<'k> {
+    /// Locals that have a value in each lane; the last of a name counts.
+    pub(super) known: &'k [(LocalId, Value)],
+    pub(super) lanes: u32,
+    /// How far behind the counter the first of the elements is.
+    pub(super) next: u32,
+}
+
 impl<'a> Gen<'a, '_> {
     /// How many elements fit a vector, if the tree can be computed on vectors.
     pub(super) fn vector_step(
@@ -32,10 +42,11 @@ impl<'a> Gen<'a, '_> {
             _ => return None,
         };
         let size = out.size();
+        let mut is_local = |leaf: &Expr| matches!(leaf.kind, ExprKind::Local(_));
         let fits =
             sources.iter().all(|source| source.scalar.size() == size && is_vector(source.scalar))
                 && !sources.is_empty()
-                && tree.exprs().all(|expr| can_be_vector(expr, size))
+                && tree.exprs().all(|expr| can_be_vector(expr, size, &mut is_local))
                 && tree.inputs.iter().all(|input| {
                     let ty = &input.expr.ty;
                     let fits = |scalar: Scalar| scalar.size() == size && is_vector(scalar);
@@ -89,10 +100,10 @@ impl<'a> Gen<'a, '_> {
             known.push((source.param, value));
         }
         for (param, expr) in &tree.lets {
-            let value = self.vector(expr, &known, lanes);
+            let value = self.vector(expr, Strip { known: &known, lanes, next });
             known.push((*param, value));
         }
-        self.vector(tree.value, &known, lanes)
+        self.vector(tree.value, Strip { known: &known, lanes, next })
     }
 
     pub(super) fn vector_sum(
@@ -140,21 +151,28 @@ impl<'a> Gen<'a, '_> {
         end
     }
 
-    fn vector(&mut self, expr: &'a Expr, known: &[(LocalId, Value)], lanes: u32) -> Value {
+    pub(super) fn vector(&mut self, expr: &'a Expr, strip: Strip<'_>) -> Value {
         match &expr.kind {
             ExprKind::Local(local) => {
-                let found = known.iter().rev().find(|(param, _)| param == local);
+                let found = strip.known.iter().rev().find(|(param, _)| param == local);
                 found.expect("splat or computed before").1
             }
             ExprKind::Const(_) => {
                 let value = self.expr(expr)[0];
-                let ty = self.b.func.dfg.value_type(value).by(lanes).expect("128 bits");
+                let ty = self.b.func.dfg.value_type(value).by(strip.lanes).expect("128 bits");
                 self.b.ins().splat(ty, value)
             }
-            ExprKind::Cast(inner) => self.vector(inner, known, lanes),
+            ExprKind::Element(element) => {
+                let scalar = expr.ty.scalar().expect("looked at before");
+                let address = self.address_of(element);
+                let ty = clif(scalar).by(strip.lanes).expect("128 bits");
+                let offset = (strip.next * scalar.size()) as i32;
+                self.b.ins().load(ty, heap(), address, offset)
+            }
+            ExprKind::Cast(inner) => self.vector(inner, strip),
             ExprKind::Unary(op, x) => {
                 let is_float = x.ty.scalar().is_some_and(Scalar::is_float);
-                let x = self.vector(x, known, lanes);
+                let x = self.vector(x, strip);
                 match op {
                     UnaryOp::Neg if is_float => self.b.ins().fneg(x),
                     UnaryOp::Neg => self.b.ins().ineg(x),
@@ -164,7 +182,7 @@ impl<'a> Gen<'a, '_> {
                 }
             }
             ExprKind::Math(function, args) => {
-                let x = self.vector(&args[0], known, lanes);
+                let x = self.vector(&args[0], strip);
                 match function {
                     MathFn::Sqrt => self.b.ins().sqrt(x),
                     MathFn::Floor => self.b.ins().floor(x),
@@ -175,7 +193,7 @@ impl<'a> Gen<'a, '_> {
             }
             ExprKind::PowConst(_, x, exponent) => {
                 let is_float = x.ty.scalar().is_some_and(Scalar::is_float);
-                let mut square = self.vector(x, known, lanes);
+                let mut square = self.vector(x, strip);
                 let mut result = None;
                 let mut left = *exponent;
                 while left != 0 {
@@ -193,13 +211,13 @@ impl<'a> Gen<'a, '_> {
                 result.expect("the exponent is positive")
             }
             ExprKind::IfElse(condition, a, b) => {
-                let mask = self.vector_mask(condition, known, lanes);
-                let (a, b) = (self.vector(a, known, lanes), self.vector(b, known, lanes));
+                let mask = self.vector_mask(condition, strip);
+                let (a, b) = (self.vector(a, strip), self.vector(b, strip));
                 self.choose(mask, a, b)
             }
             ExprKind::Binary(op, a, b) => {
                 let scalar = a.ty.scalar().expect("checked");
-                let (x, y) = (self.vector(a, known, lanes), self.vector(b, known, lanes));
+                let (x, y) = (self.vector(a, strip), self.vector(b, strip));
                 self.vector_binary(*op, scalar, x, y)
             }
             _ => unreachable!("looked at before"),
@@ -226,15 +244,10 @@ impl<'a> Gen<'a, '_> {
         self.b.ins().bitcast(ty, flags, value)
     }
 
-    fn vector_mask(
-        &mut self,
-        condition: &'a Expr,
-        known: &[(LocalId, Value)],
-        lanes: u32,
-    ) -> Value {
+    fn vector_mask(&mut self, condition: &'a Expr, strip: Strip<'_>) -> Value {
         let ExprKind::Binary(op, a, b) = &condition.kind else { unreachable!("looked at before") };
         let scalar = a.ty.scalar().expect("checked");
-        let (x, y) = (self.vector(a, known, lanes), self.vector(b, known, lanes));
+        let (x, y) = (self.vector(a, strip), self.vector(b, strip));
         self.vector_compare(*op, scalar, x, y)
     }
 
@@ -284,20 +297,26 @@ impl<'a> Gen<'a, '_> {
     }
 }
 
-fn is_vector(scalar: Scalar) -> bool {
+/// Whether vectors of these can be computed with.
+pub(super) fn is_vector(scalar: Scalar) -> bool {
     use Scalar::{F32, F64, I32, I64, U32, U64};
     matches!(scalar, F64 | F32 | I64 | U64 | I32 | U32)
 }
 
-/// Whether an expression can be computed on vectors of scalars of this size: without branches, calls and errors.
-fn can_be_vector(expr: &Expr, size: u32) -> bool {
+/// Whether an expression can be computed on vectors of scalars of this size: without branches, calls and errors. What it
+/// says of locals and elements, `leaf` has to allow too.
+pub(super) fn can_be_vector<'e>(
+    expr: &'e Expr,
+    size: u32,
+    leaf: &mut dyn FnMut(&'e Expr) -> bool,
+) -> bool {
     let Some(scalar) = expr.ty.scalar() else { return false };
     if !is_vector(scalar) || scalar.size() != size {
         return false;
     }
-    let all = |exprs: &[&Expr]| exprs.iter().all(|expr| can_be_vector(expr, size));
+    let mut all = |exprs: &[&'e Expr]| exprs.iter().all(|expr| can_be_vector(expr, size, leaf));
     match &expr.kind {
-        ExprKind::Local(_) => true,
+        ExprKind::Local(_) | ExprKind::Element(_) => leaf(expr),
         ExprKind::Const(constant) => matches!(constant, Const::Int(_) | Const::Float(_)),
         // Between signed and unsigned: the same bits.
         ExprKind::Cast(x) => {
