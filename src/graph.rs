@@ -42,7 +42,6 @@ mod whole;
 
 pub use bind::bind;
 pub use builder::{Builder, Value};
-pub use constants::clear_constants;
 pub use error::GraphError;
 pub use host::HostOp;
 pub use kernel::{Kernel, compile};

@@ -157,6 +157,13 @@ impl Store {
         self.0.try_lend_with(key, make)
     }
 
+    /// Whether anything is lent at all, and not only handed out in memory: that takes a directory, on a file system whose
+    /// files can be mapped, that is read.
+    #[cfg_attr(not(feature = "graph"), allow(dead_code, reason = "for the graph layer"))]
+    pub(crate) fn lends(&self) -> bool {
+        self.0.lends()
+    }
+
     /// The note of `key`: a small entry that is replaced as a whole, so that a reader sees the old or the new
     /// one.
     pub fn note(&self, key: &Key) -> Option<Vec<u8>> {

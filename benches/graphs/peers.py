@@ -1,13 +1,18 @@
-"""Compares cachelift's graphs with PyTensor and ONNX Runtime in one run.
+"""Compares cachelift's graphs with PyTensor and ONNX Runtime in one run, and prints tables in Markdown.
 
-    python benches/graphs/peers.py            makes a virtual environment below target/, builds, measures, prints
+    python benches/graphs/peers.py [--quick] [--format json] [--suite N]
 
-Every figure is of new processes; importing Python and packages is left out on all sides. `cold` begins with an empty
-cache, `again` is the same in a new process with what the first left.
+Makes a virtual environment below target/, installs the peers in it, and builds `cargo bench --bench graphs`. `cold` begins
+with an empty cache; `again` is the same in a new process with what the first left. Importing Python and packages is left
+out; opening our cache is in. Times to the first result are those of whole processes that do one model after another, and,
+against ONNX Runtime, of a new process for each model. `--suite N` is how many small graphs the suite has (300, or 20 if it
+is to be quick).
 """
 
+import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -42,17 +47,62 @@ GRAPHS = {
     "waves": ({"x": (4096,), "y": (4096,)}, [("a", "Sin", "x"), ("b", "Cos", "y"), ("c", "Mul", "a b"), ("d", "Exp", "c"), ("z", "Add", "d x")]),
 }
 
+# Nine nodes over vectors, as the bench's own price of the VM.
+CHAIN = [
+    (output, op, reads)
+    for n, before in ((1, "x"), (2, "s1"))
+    for output, op, reads in [
+        (f"m{n}", "Mul", f"{before} y"), (f"a{n}", "Add", f"m{n} x"), (f"b{n}", "Abs", f"a{n}"), (f"s{n}", "Sqrt", f"b{n}")
+    ]
+] + [("sum", "ReduceSum0", "s2")]
+CHAINS = {f"chain{n}": ({"x": (n,), "y": (n,)}, CHAIN) for n in (10, 1_000, 1_000_000)}
 
-def write_models(folder):
+# Operators of the suite: those that all sides have.
+UNARY = ["Abs", "Neg", "Sign", "Exp", "Floor", "Ceil", "Sin", "Cos", "Atan", "Tanh", "Erf", "Sigmoid", "Relu", "Softplus"]
+BINARY = ["Add", "Sub", "Mul", "Min", "Max"]
+REDUCING = ["ReduceSum1", "ReduceMean1", "ReduceMax1", "ReduceMin1"]
+
+
+def suite(count):
+    """Small graphs of five nodes that their number's digits choose."""
+    graphs = {}
+    for number in range(count):
+        nodes, value, digits = [], "x", (number * 2_654_435_761) >> 3
+        for step in range(5):
+            choice = digits % (len(UNARY) + len(BINARY) + len(REDUCING) + 1)
+            digits = digits // 24 * 31 + number
+            output = f"v{step}"
+            if choice < len(UNARY):
+                nodes.append((output, UNARY[choice], value))
+            elif choice < len(UNARY) + len(BINARY):
+                nodes.append((output, BINARY[choice - len(UNARY)], f"{value} x"))
+            elif choice < len(UNARY) + len(BINARY) + len(REDUCING):
+                nodes.append((f"r{step}", REDUCING[choice - len(UNARY) - len(BINARY)], value))
+                nodes.append((output, "Add", f"r{step} x"))
+            else:
+                nodes.append((output, "Softmax", value))
+            value = output
+        graphs[f"suite{number}"] = ({"x": (4, 5 + number % 3)}, nodes)
+    return graphs
+
+
+def graphs_of(names, count):
+    """The graphs of a group: the ten, the chains, the suite, or a single one."""
+    groups = {"ten": GRAPHS, "chains": CHAINS, "suite": suite(count)}
+    return groups.get(names) or {names: GRAPHS[names]}
+
+
+def write_models(folder, graphs):
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper, save
 
-    for name, (inputs, nodes) in GRAPHS.items():
-        made, axes = [], [numpy_helper.from_array(np.array([1]), "axis1")]
+    for name, (inputs, nodes) in graphs.items():
+        used = sorted({op[-1] for _, op, _ in nodes if op[-1].isdigit()})
+        made, axes = [], [numpy_helper.from_array(np.array([int(axis)]), f"axis{axis}") for axis in used]
         for output, op, reads in nodes:
             reads = reads.split()
-            if op.endswith("1"):
-                made.append(helper.make_node(op[:-1], reads + ["axis1"], [output], keepdims=1))
+            if op[-1] in used:
+                made.append(helper.make_node(op[:-1], reads + [f"axis{op[-1]}"], [output], keepdims=1))
             else:
                 made.append(helper.make_node(op, reads, [output]))
         values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
@@ -71,18 +121,21 @@ def arrays(inputs):
     return {name: noise(shape, seed) for seed, (name, shape) in enumerate(inputs.items())}
 
 
-def per_call(call):
+def per_call(call, seconds):
+    """The median of at least 30 calls, in nanoseconds; nothing if no time is to be spent on it."""
     import time
 
+    if not seconds:
+        return None
     times, begin = [], time.perf_counter()
-    while len(times) < 30 or time.perf_counter() - begin < 0.3:
+    while len(times) < 30 or time.perf_counter() - begin < seconds:
         start = time.perf_counter_ns()
         call()
         times.append(time.perf_counter_ns() - start)
     return sorted(times)[len(times) // 2]
 
 
-def child_pytensor(mode):
+def child_pytensor(graphs, seconds, mode):
     import time
 
     import pytensor
@@ -92,13 +145,18 @@ def child_pytensor(mode):
         import pytensor.link.numba.dispatch  # noqa: F401
     ops = {
         "MatMul": pt.dot, "Add": pt.add, "Sub": pt.sub, "Mul": pt.mul, "Div": pt.true_div, "Sigmoid": pt.sigmoid,
-        "Tanh": pt.tanh, "Sqrt": pt.sqrt, "Abs": pt.abs, "Sin": pt.sin, "Cos": pt.cos, "Exp": pt.exp,
+        "Tanh": pt.tanh, "Sqrt": pt.sqrt, "Abs": pt.abs, "Sin": pt.sin, "Cos": pt.cos, "Exp": pt.exp, "Neg": pt.neg,
+        "Sign": pt.sign, "Floor": pt.floor, "Ceil": pt.ceil, "Atan": pt.arctan, "Erf": pt.erf, "Softplus": pt.softplus,
+        "Min": pt.minimum, "Max": pt.maximum,
         "Relu": lambda x: pt.maximum(x, pt.constant(0, dtype="float32")),
         "Softmax": lambda x: pt.special.softmax(x, axis=-1),
+        "ReduceSum0": lambda x: pt.sum(x, axis=0, keepdims=True),
         "ReduceSum1": lambda x: pt.sum(x, axis=1, keepdims=True),
         "ReduceMean1": lambda x: pt.mean(x, axis=1, keepdims=True),
+        "ReduceMax1": lambda x: pt.max(x, axis=1, keepdims=True),
+        "ReduceMin1": lambda x: pt.min(x, axis=1, keepdims=True),
     }
-    for name, (inputs, nodes) in GRAPHS.items():
+    for name, (inputs, nodes) in graphs.items():
         given = arrays(inputs)
         start = time.perf_counter_ns()
         values = {n: pt.tensor(n, shape=s, dtype="float32") for n, s in inputs.items()}
@@ -107,98 +165,189 @@ def child_pytensor(mode):
             values[output] = ops[op](*(values[r] for r in reads.split()))
         function = pytensor.function(variables, values[nodes[-1][0]], mode=mode)
         function(*given.values())
-        first = (time.perf_counter_ns() - start) // 1000
-        call = per_call(lambda: function(*given.values()))
+        first = (time.perf_counter_ns() - start) / 1000
+        call = per_call(lambda: function(*given.values()), seconds)
         print(json.dumps({"model": name, "first_us": first, "call_ns": call}), flush=True)
 
 
-def child_onnxruntime(folder):
+def child_onnxruntime(graphs, seconds, folder):
     import time
 
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(3)
-    for name, (inputs, _) in GRAPHS.items():
+    for name, (inputs, _) in graphs.items():
         given = arrays(inputs)
         start = time.perf_counter_ns()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         session = onnxruntime.InferenceSession(str(Path(folder) / f"{name}.onnx"), options, ["CPUExecutionProvider"])
         session.run(None, given)
-        first = (time.perf_counter_ns() - start) // 1000
-        call = per_call(lambda: session.run(None, given))
+        first = (time.perf_counter_ns() - start) / 1000
+        call = per_call(lambda: session.run(None, given), seconds)
         print(json.dumps({"model": name, "first_us": first, "call_ns": call}), flush=True)
 
 
 def run(command, **environment):
-    output = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
+    output = subprocess.run([str(word) for word in command], env={**os.environ, **environment}, capture_output=True, text=True)
     if output.returncode:
         sys.exit(f"{command}: {output.stderr[-2000:]}")
     lines = [json.loads(line) for line in output.stdout.splitlines() if line.startswith("{")]
     return {Path(line["model"]).stem: line for line in lines}
 
 
-def main():
-    import importlib.metadata as metadata
+class Bench:
+    """The three sides, over one scratch directory."""
 
-    print(", ".join(f"{package} {metadata.version(package)}" for package in PACKAGES))
-    binary = os.environ.get("GRAPHS_BENCH") or build()
-    with tempfile.TemporaryDirectory() as scratch:
-        scratch = Path(scratch)
-        write_models(scratch)
-        models = [str(scratch / f"{name}.onnx") for name in GRAPHS]
+    def __init__(self, scratch, binary, seconds, count):
+        self.scratch, self.binary, self.seconds, self.count = Path(scratch), binary, seconds, count
+
+    def cachelift(self, group, cache, calls=True):
+        models = [self.scratch / f"{name}.onnx" for name in graphs_of(group, self.count)]
+        flags = [flag for flag, on in (("--quick", self.seconds < 0.3), ("--first-only", not calls)) if on]
+        return run([self.binary, *flags, "--models", *models], CACHELIFT_DIR=str(self.scratch / cache))
+
+    def child(self, peer, group, *arguments, calls=True, **environment):
+        seconds = self.seconds if calls else 0
+        return run([sys.executable, __file__, "--child", peer, group, self.count, seconds, *arguments], **environment)
+
+    def pytensor(self, mode, group, calls=True):
+        flags = f"base_compiledir={self.scratch / mode}-{group},numba__cache=True"
+        numba = str(self.scratch / f"numba-{group}")
+        return self.child("pytensor", group, mode, calls=calls, PYTENSOR_FLAGS=flags, NUMBA_CACHE_DIR=numba)
+
+    def onnxruntime(self, group, calls=True):
+        return self.child("onnxruntime", group, self.scratch, calls=calls)
+
+    def group(self, name, calls=True):
+        """Each side, cold and again, by graph."""
         results = {}
         for turn in ("cold", "again"):
-            results["cachelift", turn] = run([binary, *models], CACHELIFT_DIR=str(scratch / "cache"))
+            results["cachelift", turn] = self.cachelift(name, f"cache-{name}", calls)
             for mode in ("NUMBA", "CVM"):
-                flags = f"base_compiledir={scratch / mode},numba__cache=True"
-                command = [sys.executable, __file__, "--child", "pytensor", mode]
-                results[f"pytensor {mode}", turn] = run(
-                    command, PYTENSOR_FLAGS=flags, NUMBA_CACHE_DIR=str(scratch / "numba")
-                )
-            results["onnxruntime", turn] = run([sys.executable, __file__, "--child", "onnxruntime", str(scratch)])
-        report(results)
+                results[f"PyTensor {mode}", turn] = self.pytensor(mode, name, calls)
+            results["ONNX Runtime", turn] = self.onnxruntime(name, calls)
+        return results
+
+    def alone(self, name, times):
+        """Medians of so many new processes for this graph alone, in microseconds: ours, which find it in the cache, and ONNX
+        Runtime's."""
+        self.cachelift(name, f"cache-{name}", calls=False)
+        ours = [self.cachelift(name, f"cache-{name}", calls=False)[name]["first_us"] for _ in range(times)]
+        theirs = [self.onnxruntime(name, calls=False)[name]["first_us"] for _ in range(times)]
+        return {"cachelift_us": statistics.median(ours), "onnxruntime_us": statistics.median(theirs)}
 
 
-def report(results):
-    peers = ["cachelift", "pytensor NUMBA", "pytensor CVM", "onnxruntime"]
-    print(f"{'':12}" + "".join(f"{peer:>34}" for peer in peers))
-    print(f"{'':12}" + "".join(f"{'cold, again (ms), call (us)':>34}" for _ in peers))
-    totals = {key: 0 for key in results}
+PEERS = ["cachelift", "PyTensor NUMBA", "PyTensor CVM", "ONNX Runtime"]
+
+
+def total(results, peer, turn):
+    return sum(line["first_us"] for line in results[peer, turn].values())
+
+
+def ratios(results):
+    """By peer: how many times ours it takes, cold and again, and for a call in the median."""
+    answer = {}
+    for peer in PEERS[1:]:
+        again = results["cachelift", "again"]
+        calls = [results[peer, "again"][n]["call_ns"] / again[n]["call_ns"] for n in again if again[n].get("call_ns")]
+        answer[peer] = {turn: total(results, peer, turn) / total(results, "cachelift", turn) for turn in ("cold", "again")}
+        answer[peer]["call"] = statistics.median(calls) if calls else None
+    return answer
+
+
+def main(options):
+    import importlib.metadata as metadata
+
+    versions = {package: metadata.version(package) for package in PACKAGES}
+    binary = os.environ.get("GRAPHS_BENCH") or build()
+    count = options.suite or (20 if options.quick else 300)
+    with tempfile.TemporaryDirectory() as scratch:
+        bench = Bench(scratch, binary, 0.03 if options.quick else 0.3, count)
+        write_models(bench.scratch, {**GRAPHS, **CHAINS, **suite(count)})
+        ten = bench.group("ten")
+        chains = bench.group("chains")
+        alone = {name: bench.alone(name, 5 if options.quick else 11) for name in ("mlp", "attention")}
+        small = bench.group("suite", calls=False)
+    totals = lambda results: {peer: {turn: total(results, peer, turn) for turn in ("cold", "again")} for peer in PEERS}
+    answer = {
+        "schema": 1, "versions": versions,
+        "ten": {f"{peer}, {turn}": lines for (peer, turn), lines in ten.items()}, "ten_ratios": ratios(ten),
+        "chains": {peer: chains[peer, "again"] for peer in PEERS},
+        "alone": alone, "suite": {"graphs": count, **totals(small)}, "suite_ratios": ratios(small),
+    }
+    print(json.dumps(answer)) if options.format == "json" else report(answer, ten)
+
+
+def row(*cells):
+    print("| " + " | ".join(str(cell) for cell in cells) + " |")
+
+
+def head(*cells):
+    row(*cells)
+    print("|---|" + "---:|" * (len(cells) - 1))
+
+
+def report(answer, ten):
+    print(", ".join(f"{package} {version}" for package, version in answer["versions"].items()) + "\n")
+    print("Ten graphs: first result cold and again in ms, a call in µs.\n")
+    head("", *(f"{peer}: {what}" for peer in PEERS for what in ("cold", "again", "call")))
     for name in GRAPHS:
-        row = f"{name:12}"
-        for peer in peers:
-            cold, again = results[peer, "cold"][name], results[peer, "again"][name]
-            totals[peer, "cold"] += cold["first_us"]
-            totals[peer, "again"] += again["first_us"]
-            row += f"{cold['first_us'] / 1e3:>12.2f}{again['first_us'] / 1e3:>11.2f}{again['call_ns'] / 1e3:>11.2f}"
-        print(row)
-    print("all ten, ms: " + ", ".join(
-        f"{peer} {totals[peer, 'cold'] / 1e3:.1f} cold {totals[peer, 'again'] / 1e3:.1f} again" for peer in peers))
-    for peer in peers[1:]:
-        ours = totals["cachelift", "cold"], totals["cachelift", "again"]
-        calls = [results[peer, "again"][n]["call_ns"] / results["cachelift", "again"][n]["call_ns"] for n in GRAPHS]
-        median = sorted(calls)[len(calls) // 2]
-        print(f"against {peer}: cold {totals[peer, 'cold'] / ours[0]:.0f}x, second pass {totals[peer, 'again'] / ours[1]:.0f}x, "
-              f"a call {median:.2f}x (median)")
+        cells = []
+        for peer in PEERS:
+            cold, again = ten[peer, "cold"][name], ten[peer, "again"][name]
+            cells += [f"{cold['first_us'] / 1e3:.2f}", f"{again['first_us'] / 1e3:.2f}", f"{again['call_ns'] / 1e3:.2f}"]
+        row(name, *cells)
+    row("all", *(cell for peer in PEERS for cell in (
+        f"{total(ten, peer, 'cold') / 1e3:.1f}", f"{total(ten, peer, 'again') / 1e3:.1f}", "")))
+    print("\nTimes that ours goes into theirs.\n")
+    head("", "cold", "again", "a call (median)")
+    for name, key in (("ten graphs", "ten_ratios"), (f"suite of {answer['suite']['graphs']}", "suite_ratios")):
+        for peer, by in answer[key].items():
+            row(f"{name}, {peer}", f"{by['cold']:.0f}x", f"{by['again']:.0f}x", f"{by['call']:.2f}x" if by["call"] else "")
+    print(f"\nSuite of {answer['suite']['graphs']} graphs, ms.\n")
+    head("", "cold", "again")
+    for peer in PEERS:
+        row(peer, *(f"{answer['suite'][peer][turn] / 1e3:.1f}" for turn in ("cold", "again")))
+    print("\nNine nodes over vectors, µs per call.\n")
+    head("elements", "per-node", "whole", "fused", *PEERS[1:])
+    for name in CHAINS:
+        ours = answer["chains"]["cachelift"][name]
+        calls = [ours["per_node_ns"], ours["whole_ns"], ours["call_ns"]]
+        calls += [answer["chains"][peer][name]["call_ns"] for peer in PEERS[1:]]
+        row(name.removeprefix("chain"), *(f"{call / 1e3:.2f}" for call in calls))
+    print("\nA new process for one model, to its first result, in ms (median).\n")
+    head("", "cachelift, warm", "ONNX Runtime", "ratio")
+    for name, times in answer["alone"].items():
+        ours, theirs = times["cachelift_us"], times["onnxruntime_us"]
+        row(name, f"{ours / 1e3:.2f}", f"{theirs / 1e3:.2f}", f"{theirs / ours:.1f}x")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="shorter and less exact")
+    parser.add_argument("--format", choices=["markdown", "json"], default="markdown")
+    parser.add_argument("--suite", type=int, metavar="N", help="graphs of the suite")
+    return parser.parse_args()
 
 
 def build():
-    command = ["cargo", "bench", "--features", "graph", "--bench", "graphs", "--no-run", "--message-format", "json"]
+    command = ["cargo", "bench", "--bench", "graphs", "--no-run", "--message-format", "json"]
     output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     artifacts = [json.loads(line) for line in output.stdout.splitlines() if line.startswith("{")]
     return [a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "graphs"][0]
 
 
 if __name__ == "__main__":
-    if sys.argv[1:3] == ["--child", "pytensor"]:
-        child_pytensor(sys.argv[3])
-    elif sys.argv[1:3] == ["--child", "onnxruntime"]:
-        child_onnxruntime(sys.argv[3])
-    elif Path(sys.prefix) != ENVIRONMENT and "GRAPHS_PYTHON" not in os.environ:
+    if sys.argv[1:2] == ["--child"]:
+        peer, group, count, seconds, argument = sys.argv[2:]
+        child = {"pytensor": child_pytensor, "onnxruntime": child_onnxruntime}[peer]
+        child(graphs_of(group, int(count)), float(seconds), argument)
+    elif Path(sys.prefix) != ENVIRONMENT:
+        parse()
         if not ENVIRONMENT.exists():
             venv.create(ENVIRONMENT, with_pip=True)
             subprocess.run([ENVIRONMENT / "bin/pip", "install", "-q", *PACKAGES], check=True)
-        os.execv(ENVIRONMENT / "bin/python", [ENVIRONMENT / "bin/python", __file__])
+        os.execv(ENVIRONMENT / "bin/python", [ENVIRONMENT / "bin/python", __file__, *sys.argv[1:]])
     else:
-        main()
+        main(parse())

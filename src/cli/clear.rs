@@ -10,13 +10,8 @@ pub(super) fn run(config: Config, output: Output) -> Exit {
     // A directory that does not exist is empty, and stays away.
     let cleared = match &config.dir {
         Some(dir) if !dir.exists() => Ok(Usage::default()),
-        _ => Store::open(config.clone()).clear(),
+        _ => Store::open(config).clear(),
     };
-    #[cfg(feature = "graph")]
-    if let Err(error) = crate::graph::clear_constants(&config) {
-        output.error(format_args!("the constants of graphs: {error}"));
-        return Exit::Failed;
-    }
     match cleared {
         Ok(removed) => {
             let entries = removed.artifacts.entries + removed.notes.entries;

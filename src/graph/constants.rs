@@ -1,48 +1,47 @@
-//! Large initialisers: stored once by what they hold, and mapped by every process that needs them.
+//! Large initialisers: kept in the store once, by what they hold, and mapped by every process that needs them.
 //!
 //! ```text
-//!   bytes ──blake3──► <cache directory>/constants/<64 digits> ──map, compare the digest──► tensor
-//!                        └ written beside it and linked there, if there is none
+//!   tensor ──content, place of the piece──► store ──lent──► pieces, mapped side by side ──► the same tensor
+//!                                             └ written by one of all processes, if there is none
 //! ```
 //!
-//! A file is trusted if it is ours, nobody else can write it, and it holds what its name says, which each process
-//! checks before it uses it. It is never written to once it has its name. Where anything is in the way, the tensor stays in
-//! this process's own memory: that costs memory and nothing else.
+//! They are records as all others: they count against the cache's limit, are pruned when they are not used, and one that
+//! is damaged is a miss. A shard of the store takes a part of the limit only, so that a long initialiser is cut into pieces,
+//! which lie in many of them. Where anything is in the way, the tensor stays in this process's own memory: that costs memory
+//! and nothing else.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-
-use rustix::fs::OFlags;
+use std::convert::Infallible;
+use std::fs::File;
+use std::io;
 
 use super::model::{Attribute, Graph};
+use super::structure::Contents;
 use super::tensor::{Buffer, Tensor};
-use crate::config::{Config, Mode};
-use crate::store::Store;
+use crate::config::Mode;
+use crate::key::Key;
+use crate::store::{Draft, Lent, Loan, Meta, Status, Store};
 use crate::sync::Arc;
 
 /// Initialisers of at least so many bytes are shared.
-pub(crate) const LARGE: usize = 64 << 10;
+const LARGE: usize = 64 << 10;
+/// The longest piece. A piece is a file, a look-up and a mapping, so longer ones are faster; all of a model's pieces should
+/// go to the shards evenly, so shorter ones are better kept.
+const MOST: u64 = 8 << 20;
 
-/// The folder in the cache directory.
-const FOLDER: &str = "constants";
-
-/// Shares the large constants of a graph, and of the graphs inside of it.
-pub(crate) fn share(graph: &mut Graph, store: &Store) {
-    let config = store.config();
-    let Some(dir) = config.dir.as_ref().filter(|_| config.mode != Mode::Off) else { return };
-    let folder = dir.join(FOLDER);
-    let writable = config.mode != Mode::ReadOnly;
-    share_in(graph, &folder, writable);
+/// Shares the large constants of a graph in its canonical form, and of the graphs inside of it.
+pub(crate) fn share(graph: &mut Graph, contents: &Contents, store: &Store) {
+    let writes = matches!(store.status(), Status::Disk { read_only: false, .. });
+    if store.lends() && store.config().mode != Mode::Refresh {
+        share_in(graph, contents, store, writes);
+    }
 }
 
-fn share_in(graph: &mut Graph, folder: &Path, writable: bool) {
+fn share_in(graph: &mut Graph, contents: &Contents, store: &Store, writes: bool) {
     for (_, tensor) in &mut graph.constants {
         if tensor.len() * tensor.element().size() < LARGE {
             continue;
         }
-        match mapped(tensor, folder, writable) {
+        match mapped(tensor, &contents.of(tensor), store, writes) {
             Ok(shared) => *tensor = shared,
             Err(error) => tracing::debug!(%error, "an initialiser stays in memory"),
         }
@@ -50,131 +49,51 @@ fn share_in(graph: &mut Graph, folder: &Path, writable: bool) {
     for node in &mut graph.nodes {
         for attribute in node.attributes.values_mut() {
             if let Attribute::Graph(body) = attribute {
-                share_in(&mut body.graph, folder, writable);
+                share_in(&mut body.graph, contents, store, writes);
             }
         }
     }
 }
 
-/// The same tensor in a mapped file.
-fn mapped(tensor: &Tensor, folder: &Path, writable: bool) -> io::Result<Tensor> {
+/// The same tensor, mapped from the store.
+fn mapped(tensor: &Tensor, content: &Key, store: &Store, writes: bool) -> io::Result<Tensor> {
     let contiguous = tensor.contiguous();
     let bytes = contiguous.as_bytes().expect("it is contiguous");
-    let digest = blake3::hash(bytes);
-    let path = folder.join(digest.to_hex().as_str());
-    let buffer = match open(&path, bytes.len(), &digest) {
-        Ok(buffer) => buffer,
-        Err(error) if !writable => return Err(error),
-        Err(_) => {
-            write(&path, folder, bytes, false)?;
-            // What was in the way, and is not what it should be, is replaced.
-            match open(&path, bytes.len(), &digest) {
-                Ok(buffer) => buffer,
-                Err(_) => {
-                    write(&path, folder, bytes, true)?;
-                    open(&path, bytes.len(), &digest)?
-                }
-            }
-        }
+    let length = piece_length(store.config().max_size);
+    let pieces = bytes.chunks(length).enumerate().map(|(place, piece)| {
+        let mut parts = store.key("cachelift initialiser v1");
+        parts.key("content", content).u64("piece", length as u64).u64("place", place as u64);
+        lend(store, &parts.finish(), piece, writes)
+            .ok_or_else(|| io::Error::other("the cache does not keep it in a file of its own"))
+    });
+    let pieces = pieces.collect::<Result<Vec<_>, _>>()?;
+    Ok(Tensor::whole(tensor.element(), tensor.dims(), Arc::new(Buffer::map(&pieces)?)))
+}
+
+/// How long pieces are in a cache of this limit: a power of two, so that a shard has room for many.
+fn piece_length(max_size: u64) -> usize {
+    let most = (max_size / 256).clamp(LARGE as u64, MOST);
+    1 << most.ilog2()
+}
+
+/// A piece in a file of the store's, which is made if it may be and there is none.
+fn lend(store: &Store, key: &Key, piece: &[u8], writes: bool) -> Option<Lent<File>> {
+    if !writes && !store.contains(key) {
+        return None;
+    }
+    let make = || {
+        let meta = Meta {
+            label: format!("initialiser, {} bytes", piece.len()),
+            producer: concat!("cachelift ", env!("CARGO_PKG_VERSION")).into(),
+            ..Meta::default()
+        };
+        Ok::<_, Infallible>(Draft { payload: piece.to_vec(), meta })
     };
-    Ok(Tensor::whole(tensor.element(), tensor.dims(), Arc::new(buffer)))
-}
-
-fn open(path: &Path, length: usize, digest: &blake3::Hash) -> io::Result<Buffer> {
-    let no_links = OFlags::NOFOLLOW.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(no_links).open(path)?;
-    let stat = file.metadata()?;
-    let ours = stat.uid() == rustix::process::geteuid().as_raw();
-    if !stat.is_file() || !ours || stat.mode() & 0o022 != 0 || stat.len() != length as u64 {
-        return Err(io::Error::other("a file that is not a constant's"));
+    match store.try_lend_with(key, make) {
+        Ok((Loan::File(lent), _)) => Some(lent),
+        Ok((Loan::Bytes(..), _)) => None,
     }
-    let buffer = Buffer::map(&file)?;
-    match blake3::hash(buffer.bytes()) == *digest {
-        true => Ok(buffer),
-        false => Err(io::Error::other("a file that does not hold what its name says")),
-    }
-}
-
-/// Writes a file of this name, in place of another or only if there is none: processes that start together shall all map
-/// the first one's.
-fn write(path: &Path, folder: &Path, bytes: &[u8], replace: bool) -> io::Result<()> {
-    match fs::DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let mut random = [0; 8];
-    getrandom::fill(&mut random).map_err(io::Error::other)?;
-    let temporary = folder.join(format!("tmp-{:016x}", u64::from_le_bytes(random)));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temporary)
-        .and_then(|mut file: File| file.write_all(bytes))
-        .and_then(|()| match replace {
-            true => fs::rename(&temporary, path),
-            false => fs::hard_link(&temporary, path),
-        });
-    if !replace || written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    match written {
-        Err(error) if !replace && error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        written => written,
-    }
-}
-
-/// Removes every shared constant of a cache directory; processes that have mapped one keep it. Gives how many bytes there
-/// were.
-pub fn clear_constants(config: &Config) -> io::Result<u64> {
-    let Some(folder) = config.dir.as_ref().map(|dir| dir.join(FOLDER)) else { return Ok(0) };
-    let entries = match fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
-    };
-    let mut bytes = 0;
-    for entry in entries {
-        let path: PathBuf = entry?.path();
-        bytes += fs::symlink_metadata(&path).map_or(0, |stat| stat.len());
-        fs::remove_file(&path)?;
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::graph::tensor::ElementType;
-
-    fn tensor(value: f32) -> Tensor {
-        Tensor::from_slice(&[1 << 15], &[value; 1 << 15])
-    }
-
-    /// Mutants: the digest not compared; a link followed.
-    #[test]
-    fn only_a_file_that_holds_what_it_should_is_mapped() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("constants");
-        let first = mapped(&tensor(1.0), &folder, true).unwrap();
-        assert_eq!(first.to_f64s(), tensor(1.0).to_f64s());
-        let path = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
-        assert!(mapped(&tensor(1.0), &folder, false).is_ok(), "it is there");
-        assert!(mapped(&tensor(2.0), &folder, false).is_err(), "it is not");
-
-        // Another in its place, as long as it is.
-        let damaged = vec![0; first.len() * 4];
-        fs::remove_file(&path).unwrap();
-        fs::write(&path, &damaged).unwrap();
-        assert!(mapped(&tensor(1.0), &folder, false).is_err());
-        fs::remove_file(&path).unwrap();
-        let elsewhere = dir.path().join("elsewhere");
-        fs::write(&elsewhere, tensor(1.0).as_bytes().unwrap()).unwrap();
-        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
-        assert!(mapped(&tensor(1.0), &folder, false).is_err());
-        // What was mapped stays as it was.
-        assert_eq!(first.to_f64s()[0], 1.0);
-        assert!(mapped(&tensor(1.0), &folder, true).is_ok(), "a link is replaced");
-        assert_eq!(first.element(), ElementType::F32);
-    }
-}
+mod tests;

@@ -264,6 +264,18 @@ impl<'a> Args<'a> {
         self.node.float(name).unwrap_or(default)
     }
 
+    /// An attribute of older versions, where newer ones have an input: a number, as a scalar of this type.
+    fn scalar(&self, name: &str, element: ElementType) -> Result<Option<Tensor>, Stop> {
+        match (self.node.float(name), element) {
+            (None, _) => Ok(None),
+            (Some(value), ElementType::F32) => Ok(Some(Tensor::scalar(value))),
+            (Some(value), ElementType::F64) => Ok(Some(Tensor::scalar(f64::from(value)))),
+            _ => {
+                wrong(format!("with an attribute \"{name}\" it takes floating-point numbers alone"))
+            }
+        }
+    }
+
     /// An axis that is an attribute.
     fn axis(&self, default: i64, rank: usize) -> Result<usize, Stop> {
         axis(self.node.int("axis").unwrap_or(default), rank)

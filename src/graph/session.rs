@@ -116,8 +116,8 @@ impl Session {
         });
         let inputs: Vec<Input> = inputs.collect();
         let outputs = graph.outputs.iter().map(|id| graph.name_of(*id).to_owned()).collect();
-        let Canonical { mut graph, key } = structure::canonical(graph);
-        constants::share(&mut graph, self.host.engine.store());
+        let Canonical { mut graph, key, contents } = structure::canonical(graph);
+        constants::share(&mut graph, &contents, self.host.engine.store());
         let runner = Runner::new(graph, key, mode, Arc::clone(&self.host));
         let prepared = Prepared(Arc::new(Inner { runner, inputs, outputs, mode }));
         if let Some(signature) = prepared.fixed() {

@@ -19,11 +19,13 @@ use super::tensor::{ElementType, Tensor};
 use crate::key::{Key, KeyBuilder};
 
 /// A graph in its canonical form.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Canonical {
     pub(crate) graph: Graph,
     /// What it is, independent of names and order.
     pub(crate) key: Key,
+    /// What its constants are.
+    pub(crate) contents: Contents,
 }
 
 /// The canonical form of a whole graph.
@@ -33,7 +35,7 @@ pub(crate) fn canonical(graph: &Graph) -> Canonical {
     let contents = Contents::default();
     let (graph, _) = reorder(&graph, &[], &contents);
     let key = key(&graph, &contents);
-    Canonical { graph, key }
+    Canonical { graph, key, contents }
 }
 
 /// Makes constants that bodies capture constants of theirs, so that what depends on them is known there too.
@@ -191,14 +193,15 @@ fn declared<'a>(parts: &mut KeyBuilder, ty: &'a ValueType, symbols: &mut HashMap
 
 /// The keys of constants, each of what it holds. Those of large ones are remembered while a graph is looked at: it is so
 /// more than once.
-#[derive(Default)]
-struct Contents(RefCell<HashMap<(*const u8, ElementType, Region), Key>>);
+#[derive(Debug, Default)]
+pub(crate) struct Contents(RefCell<HashMap<(*const u8, ElementType, Region), Key>>);
 
 impl Contents {
     /// Constants of fewer bytes are digested anew.
     const LARGE: usize = 1 << 12;
 
-    fn of(&self, tensor: &Tensor) -> Key {
+    /// The key of a constant. It must be one of the graph whose these are.
+    pub(crate) fn of(&self, tensor: &Tensor) -> Key {
         if tensor.len() < Self::LARGE {
             return content(tensor);
         }

@@ -259,6 +259,11 @@ impl<F: MapFs> Tiers<F> {
         Ok((loan, origin))
     }
 
+    /// Whether there is a directory whose records can be lent.
+    pub(super) fn lends(&self) -> bool {
+        self.read_dirs().any(|dir| dir.records.lends())
+    }
+
     /// The payload of `key` as a place in a file. What is verified for that is remembered in a note under the same key,
     /// if that may be.
     fn lend(&self, key: &Key) -> Result<Lent<F::Handle>, Unlent> {

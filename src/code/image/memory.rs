@@ -7,15 +7,15 @@
 //! ```
 //!
 //! Nothing is ever writable and executable at once. Addresses to call are had of [`Bound`] only, and the way back does not
-//! exist.
+//! exist. A [`Region`] by itself is data: the graphs' large constants are in some.
 //!
 //! Invariants that the `SAFETY` comments cite:
 //!
 //! - *I1* A [`Region`] is one mapping, or several side by side, which nobody else knows and which lives until it is dropped.
-//! - *I2* Nothing reads or writes a region through a reference; what is written to it goes to its private parts, before any
-//!   of its code runs.
-//! - *I3* The file behind mapped text is never written or shortened: the store promises it. One that is in spite of that
-//!   changes the code, or raises SIGBUS, as with any program's own file.
+//! - *I2* Nothing reads or writes an image's region through a reference; what is written to it goes to its private parts,
+//!   before any of its code runs.
+//! - *I3* A file that is mapped is never written or shortened: the store promises it. One that is in spite of that changes
+//!   what is read, or raises SIGBUS, as with any program's own file.
 //! - *I4* Whoever calls code in it holds a handle on it for as long as the call lasts: that is what the `# Safety` sections
 //!   of all ways to a callable address say.
 
@@ -45,9 +45,9 @@ pub(crate) struct Bound {
     is_mapped: bool,
 }
 
-/// Memory of this process.
+/// Memory of this process: private, or files side by side in it.
 #[derive(Debug)]
-struct Region {
+pub(crate) struct Region {
     start: NonNull<c_void>,
     length: usize,
 }
@@ -58,8 +58,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Private memory of so many whole pages, all zeros.
-    fn reserve(length: usize) -> io::Result<Self> {
+    /// Private memory of so many bytes, more than 0 of them: whole pages, all zeros.
+    pub(crate) fn reserve(length: usize) -> io::Result<Self> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping, at an address of the kernel's choice, takes no memory that anyone has.
         let start = unsafe { mm::mmap_anonymous(std::ptr::null_mut(), length, access, flags)? };
@@ -67,8 +67,27 @@ impl Region {
         Ok(Region { start, length })
     }
 
+    /// Puts `length` bytes of a file, from `offset` on, in place of what is at `at`. The file must be one that the store
+    /// lent, `at` and `offset` multiples of [`PAGE`], and all of it inside.
+    pub(crate) fn map(
+        &mut self,
+        at: usize,
+        length: usize,
+        file: &File,
+        offset: u64,
+        access: ProtFlags,
+    ) -> io::Result<()> {
+        let inside = at.checked_add(length).is_some_and(|end| end <= self.length);
+        assert!(inside && at.is_multiple_of(PAGE), "{length} bytes at {at} of {}", self.length);
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: takes the place of pages that by I1 are ours alone, and within the region, which nobody refers into while
+        // it is borrowed; by I3 what is mapped stays as it is.
+        unsafe { mm::mmap(self.at(at), length, access, flags, file, offset)? };
+        Ok(())
+    }
+
     /// The byte at `offset`, which is inside.
-    fn at(&self, offset: usize) -> *mut c_void {
+    pub(crate) fn at(&self, offset: usize) -> *mut c_void {
         assert!(offset < self.length, "byte {offset} of {}", self.length);
         self.start.as_ptr().wrapping_byte_add(offset)
     }
@@ -85,12 +104,8 @@ impl Drop for Region {
 impl Unbound {
     /// Maps `text` bytes of a file from `offset` on, both whole pages, with room for so many slots behind them.
     pub(crate) fn map(file: &File, offset: u64, text: usize, slots: usize) -> io::Result<Self> {
-        let region = Region::reserve(text + room(slots))?;
-        let access = ProtFlags::READ | ProtFlags::EXEC;
-        let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: takes the place of pages that by I1 are ours alone, at the beginning of the region and within it; by I3
-        // what is mapped stays as it is.
-        unsafe { mm::mmap(region.at(0), text, access, flags, file, offset)? };
+        let mut region = Region::reserve(text + room(slots))?;
+        region.map(0, text, file, offset, ProtFlags::READ | ProtFlags::EXEC)?;
         Ok(Unbound { region, text, slots, is_mapped: true })
     }
 

@@ -262,7 +262,7 @@ fn pad(args: &Args<'_>) -> Result<Lowered, Stop> {
         }
         inputs.push(Some(Arg::input(2).then(ViewOp::Reshape(Dims::new()))));
     } else {
-        inputs.push(None);
+        inputs.push(args.scalar("value", fact.element)?.map(Arg::constant));
     }
     let outputs = vec![Type::new(fact.element, dims)];
     Ok(Lowered { outputs, work: Work::Kernel { op: Op::Pad { mode }, inputs, reshaped: None } })

@@ -4,10 +4,9 @@ use super::{
     Arg, Args, Fact, Lowered, Stop, Type, ViewOp, Work, any, bools, broadcast, floats, integers,
     numbers, wrong,
 };
-use crate::graph::model::Attribute;
 use crate::graph::node::{Float, Map, Op};
 use crate::graph::onnx::element_type;
-use crate::graph::tensor::{ElementType, Tensor};
+use crate::graph::tensor::ElementType;
 
 /// The element-wise operators.
 #[rustfmt::skip]
@@ -243,16 +242,10 @@ fn clip(args: &Args<'_>) -> Result<Lowered, Stop> {
             inputs.push(Some(Arg::input(index).then(ViewOp::Reshape([].as_slice().into()))));
             return Ok(true);
         }
-        let Some(Attribute::Float(value)) = args.node.attributes.get(name) else {
-            return Ok(false);
-        };
-        let scalar = match element {
-            ElementType::F32 => Tensor::scalar(*value),
-            ElementType::F64 => Tensor::scalar(f64::from(*value)),
-            _ => return wrong("before version 11 it takes floating-point numbers alone"),
-        };
-        inputs.push(Some(Arg::constant(scalar)));
-        Ok(true)
+        let scalar = args.scalar(name, element)?;
+        let is_given = scalar.is_some();
+        inputs.extend(scalar.map(|scalar| Some(Arg::constant(scalar))));
+        Ok(is_given)
     };
     let (min, max) = (bound(1, "min")?, bound(2, "max")?);
     let output = Type::new(element, args.fact(0)?.dims.clone());

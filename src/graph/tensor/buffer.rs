@@ -1,4 +1,4 @@
-//! The bytes behind tensors: one allocation or one mapped file, shared by every view of it.
+//! The bytes behind tensors: one allocation or files that are mapped side by side, shared by every view of it.
 //!
 //! ```text
 //!   Tensor ──Arc──► Buffer ── owned, aligned to 64 bytes: kernels write it while it has one owner
@@ -8,7 +8,7 @@
 //! The only file of tensors with `unsafe` in it. Invariants:
 //!
 //! - **Alive**: memory lives as long as its `Buffer`.
-//! - **Initialised**: owned memory is zeroed when it is allocated.
+//! - **Initialised**: owned memory is zeroed when it is allocated, and so is what is left of mapped memory's last page.
 //! - **One writer**: bytes are written through `&mut Buffer` alone, which nobody else can hold.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -17,7 +17,10 @@ use std::io;
 use std::ptr::NonNull;
 use std::slice;
 
-use memmap2::Mmap;
+use rustix::mm::ProtFlags;
+
+use crate::code::image::memory::Region;
+use crate::store::{Lent, PAGE};
 
 /// The alignment of owned memory, in bytes: a cache line, and the widest vector.
 const ALIGN: usize = 64;
@@ -27,7 +30,7 @@ pub(crate) struct Buffer(Memory);
 
 enum Memory {
     Owned { start: NonNull<u8>, length: usize },
-    Mapped(Mmap),
+    Mapped { region: Region, length: usize },
 }
 
 // SAFETY: owned memory belongs to this value alone, and is written through `&mut` alone.
@@ -44,10 +47,22 @@ impl Buffer {
         Some(Buffer(Memory::Owned { start, length }))
     }
 
-    /// A mapped file: one that only we can write, and do not once it has its name.
-    pub(crate) fn map(file: &File) -> io::Result<Self> {
-        // SAFETY: nobody changes or shortens the file while it is mapped.
-        Ok(Buffer(Memory::Mapped(unsafe { Mmap::map(file)? })))
+    /// What the store lent, mapped side by side: one thing at least, and all but the last of whole pages.
+    ///
+    /// # Panics
+    ///
+    /// If there is nothing, or something in the middle is not of whole pages.
+    pub(crate) fn map(pieces: &[Lent<File>]) -> io::Result<Self> {
+        let length: u64 = pieces.iter().map(|piece| piece.length).sum();
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        let mut region = Region::reserve(length.next_multiple_of(PAGE as usize))?;
+        let mut at = 0;
+        for piece in pieces {
+            let length = piece.length as usize;
+            region.map(at, length, &piece.file, piece.offset, ProtFlags::READ)?;
+            at += length;
+        }
+        Ok(Buffer(Memory::Mapped { region, length }))
     }
 
     /// All the bytes.
@@ -57,7 +72,10 @@ impl Buffer {
             Memory::Owned { start, length } => unsafe {
                 slice::from_raw_parts(start.as_ptr(), *length)
             },
-            Memory::Mapped(map) => map,
+            // SAFETY: alive and initialised; nobody writes to what the store lent.
+            Memory::Mapped { region, length } => unsafe {
+                slice::from_raw_parts(region.at(0).cast_const().cast(), *length)
+            },
         }
     }
 
@@ -65,18 +83,18 @@ impl Buffer {
     pub(crate) fn as_ptr(&self) -> *const u8 {
         match &self.0 {
             Memory::Owned { start, .. } => start.as_ptr(),
-            Memory::Mapped(map) => map.as_ptr(),
+            Memory::Mapped { region, .. } => region.at(0).cast_const().cast(),
         }
     }
 
-    /// All the bytes, for the one who owns them alone; `None` of a mapped file.
+    /// All the bytes, for the one who owns them alone; `None` of mapped files.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
             Memory::Owned { start, length } => {
                 // SAFETY: alive, initialised, and nobody else's while `self` is borrowed.
                 Some(unsafe { slice::from_raw_parts_mut(start.as_ptr(), *length) })
             }
-            Memory::Mapped(_) => None,
+            Memory::Mapped { .. } => None,
         }
     }
 }

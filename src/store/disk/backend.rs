@@ -95,6 +95,11 @@ impl<F: MapFs> Backend<F> {
         }
     }
 
+    /// Whether anything can be lent.
+    pub(crate) fn lends(&self) -> bool {
+        matches!(self, Backend::Shards(_))
+    }
+
     /// The artifact of `key` as a place in a file, verified unless `is_marked` says that it was before, as it is now.
     pub(crate) fn lend(
         &self,
