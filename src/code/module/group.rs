@@ -307,7 +307,7 @@ impl Group<'_> {
 }
 
 /// A group for people to read, and of how many functions it is; none if the bytes are not one.
-#[cfg(feature = "cli")]
+#[cfg(any(test, feature = "cli", feature = "fuzzing"))]
 pub(super) fn listing(payload: &[u8]) -> Option<(usize, String)> {
     let group = Group::decode_any(payload)?;
     Some((group.functions.len(), group.listing()))
