@@ -8,30 +8,9 @@ use cranelift_module::{DataDescription, Linkage, Module, ModuleError};
 
 use crate::support::{both, builder, call, define, define_with, link, parse, signature, store};
 
-const EVEN_AND_ODD: &str = "
-function %even(i64) -> i64 system_v {
-    fn0 = colocated %odd(i64) -> i64 system_v
-block0(v0: i64):
-    brif v0, block1, block2
-block1:
-    v101 = iconst.i64 -1 v1 = iadd v0, v101
-    v2 = call fn0(v1)
-    return v2
-block2:
-    v3 = iconst.i64 1
-    return v3
-}
-function %odd(i64) -> i64 system_v {
-    fn0 = %even(i64) -> i64 system_v
-block0(v0: i64):
-    brif v0, block1, block2
-block1:
-    v101 = iconst.i64 -1 v1 = iadd v0, v101
-    v2 = call fn0(v1)
-    return v2
-block2:
-    return v0
-}
+const EVEN_AND_ODD: &str = concat!(
+    include_str!("../common/even_and_odd.clif"),
+    "
 function %sum(i64) -> i64 system_v {
     fn0 = colocated %sum_tail(i64, i64) -> i64 tail
 block0(v0: i64):
@@ -68,7 +47,8 @@ block0(v0: i64):
     v10 = iadd v8, v9
     v11 = iadd v10, v6
     return v11
-}";
+}"
+);
 
 /// Recursion, mutual recursion, tail calls, several callees, near and far. Mutant seen: every
 /// reference taken for the first.
