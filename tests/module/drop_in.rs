@@ -329,7 +329,7 @@ fn far_apart() {
 
 /// Where a `JITModule` panics: what a near reference does not reach is an error that names both, for functions that are made,
 /// found, and compiled by the `JITModule` itself.
-/// Kills: `check_near` not called; not noted of what is found; not noted of what is not kept; half the reach.
+/// Kills: `check_near` not called; not noted of what is kept; not noted of what is not kept; a reach of 16 GiB.
 #[test]
 fn near_references_that_do_not_reach() {
     let text = "

@@ -490,7 +490,10 @@ impl CachingModule {
             };
             let id = id.ok()?;
             // A near reference was made because the declaration was final.
-            let here = self::declaration(self.declarations(), id).linkage();
+            let here = match id {
+                FuncOrDataId::Func(id) => self.declarations().get_function_decl(id).linkage,
+                FuncOrDataId::Data(id) => self.declarations().get_data_decl(id).linkage,
+            };
             if declaration.linkage().is_final() && !here.is_final() {
                 return None;
             }

@@ -133,7 +133,7 @@ impl Way {
 mod tests {
     use super::*;
 
-    /// Kills: the key's word not compared; a payload that ends behind its record let through.
+    /// Kills: the word of the key not compared; a payload that ends behind its record let through.
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
         let key = Key::from_bytes(std::array::from_fn(|n| n as u8 ^ 0xa5));
