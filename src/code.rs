@@ -42,7 +42,7 @@ pub(crate) mod inspect;
 mod link;
 mod load;
 mod loaded;
-mod module;
+pub(crate) mod module;
 pub(crate) mod patch;
 mod program;
 pub mod target;

@@ -16,6 +16,7 @@
 //! | `index` | the words of an index, which is then filled, moved in and rebuilt |
 //! | `shard` | the files of a whole cache directory, in which eight keys are then put and got |
 //! | `artifact` (feature `jit`) | the artifact of a function, and its relocations |
+//! | `image` (feature `jit`) | the file of an image, from its header to its keyed group |
 //! | `model` (feature `graph`) | an ONNX file, which is read and put in its canonical form |
 //! | `graph` (feature `graph`) | a small model, which is run in every mode |
 //!
@@ -26,6 +27,8 @@ mod artifact;
 mod forge;
 #[cfg(feature = "graph")]
 mod graph;
+#[cfg(feature = "jit")]
+mod image;
 mod index;
 mod input;
 mod record;
@@ -36,6 +39,8 @@ mod shard;
 pub use artifact::artifact;
 #[cfg(feature = "graph")]
 pub use graph::{graph, model};
+#[cfg(feature = "jit")]
+pub use image::image;
 pub use index::index;
 pub use record::record;
 pub use segment::segment;

@@ -15,6 +15,8 @@
 //! This file is what users see; `tiers` puts the parts together.
 
 pub(crate) mod disk;
+#[cfg(not(any(loom, shuttle)))]
+mod exit;
 pub(crate) mod failpoint;
 #[cfg_attr(not(test), allow(dead_code, reason = "nothing is wired to it yet"))]
 pub(crate) mod flight;
@@ -69,7 +71,10 @@ impl Store {
     /// Opens the cache. This never fails: where the directory cannot be used, the store keeps its records in
     /// memory alone, and [`status`](Self::status) says why.
     pub fn open(config: Config) -> Self {
-        Store(Arc::new(Tiers::open(config)))
+        let store = Arc::new(Tiers::open(config));
+        #[cfg(not(any(loom, shuttle)))]
+        exit::watch(&store);
+        Store(store)
     }
 
     /// The settings.

@@ -19,6 +19,7 @@ mod define;
 mod group;
 mod host;
 mod image;
+mod near;
 
 use std::fmt;
 
@@ -40,6 +41,7 @@ use crate::sync::Arc;
 use compiled::Handover;
 use group::Recording;
 use image::Images;
+use near::Near;
 
 /// What a module keeps of the functions it compiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +120,8 @@ pub struct CachingModule {
     /// What is declared and defined, while a keyed group is built.
     recording: Option<Recording>,
     images: Images,
+    /// What is to be looked at when it is finalized.
+    near: Vec<Near>,
 }
 
 /// For whom functions are compiled, and what their keys are computed in.
@@ -179,6 +183,7 @@ impl CachingModule {
             handover: Handover::default(),
             recording: None,
             images: Images::default(),
+            near: Vec::new(),
         }
     }
 
@@ -196,12 +201,14 @@ impl CachingModule {
     ///
     /// # Errors
     ///
-    /// If the system gives no memory, or none that may be executed.
+    /// If the system gives no memory, or none that may be executed; and on x86-64, where a `JITModule` panics, if something
+    /// is too far away for a near reference of a function to reach. Nothing is finalized then.
     ///
     /// # Panics
     ///
-    /// If a symbol cannot be resolved, or is too far away for a near reference to reach.
+    /// If a symbol cannot be resolved.
     pub fn finalize_definitions(&mut self) -> ModuleResult<()> {
+        self.check_near()?;
         self.inner.finalize_definitions()?;
         self.bind_images()
     }
@@ -233,6 +240,17 @@ impl CachingModule {
         self.inner.get_address(name)
     }
 
+    /// As `JITModule::lookup_wasmtime_exception_data`: for a place in the code of a function of this module, where the function
+    /// begins, and its handlers. None for functions that have no `try_call`, which have no handlers; those that have are compiled
+    /// by the `JITModule` itself, and not kept.
+    #[cfg(feature = "wasmtime-unwinder")]
+    pub fn lookup_wasmtime_exception_data(
+        &self,
+        pc: usize,
+    ) -> Option<(usize, wasmtime_unwinder::ExceptionTable<'_>)> {
+        self.inner.lookup_wasmtime_exception_data(pc)
+    }
+
     /// As `JITModule::free_memory`: frees the code and the data of this module. Other modules keep theirs.
     ///
     /// # Safety
@@ -253,8 +271,8 @@ pub(super) fn compiled_code(payload: &[u8]) -> Option<cranelift_codegen::Compile
 }
 
 /// The keyed group that a payload is, of whichever environment: how many functions it has, and all of it for people.
-#[cfg(feature = "cli")]
-pub(super) fn group_listing(payload: &[u8]) -> Option<(usize, String)> {
+#[cfg(any(test, feature = "cli", feature = "fuzzing"))]
+pub(crate) fn group_listing(payload: &[u8]) -> Option<(usize, String)> {
     group::listing(payload)
 }
 
@@ -328,6 +346,7 @@ impl Module for CachingModule {
         relocs: &[ModuleReloc],
     ) -> ModuleResult<()> {
         self.inner.define_function_bytes(id, alignment, bytes, relocs)?;
+        self.note_near(id, relocs);
         self.note_function(id, alignment, bytes, relocs);
         Ok(())
     }

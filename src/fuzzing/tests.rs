@@ -71,6 +71,18 @@ const TARGETS: &[Target] = &[
             ("relocated", b"\x03\x3f\x09\x50\x00\xff\xff\xff\xff"),
         ],
     ),
+    #[cfg(feature = "jit")]
+    (
+        "image",
+        super::image,
+        &[
+            ("whole", b"\x07\x00\x90\x91\x92\x93\x00\x01\x03\x02"),
+            ("raw", b"\x00\x00CLI\x01\x01\x00\x0c\x00"),
+            ("flipped", b"\x05\x01\x90\x91\x00\x01\x03\x02abc\x01\x00\x02\x01def\x08\x34\x00"),
+            ("grouped", b"\x50\x01\x90\x00\x01\x03\x02abc\x01\t\t\t\t\t\t\t\t\x00"),
+            ("spliced", b"\x03\x02\x90\x91\x92\x93\x01\x02\x02\x01abc\x0e\x40\x00\x80\x00"),
+        ],
+    ),
     #[cfg(feature = "graph")]
     (
         "model",

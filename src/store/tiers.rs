@@ -18,7 +18,7 @@ use super::disk::lock::{self, LockFile};
 use super::disk::map::MapFs;
 use super::disk::record::Kind;
 use super::disk::root::Root;
-use super::disk::shard::lend::{Lent, Mark, Unlent};
+use super::disk::shard::lend::{Lent, Unlent};
 use super::disk::totals::{self, Totals};
 use super::disk::trust::Purpose;
 use super::disk::usage::{Entry, ShardUsage, Usage, Verified};
@@ -32,7 +32,7 @@ use crate::error::StoreError;
 use crate::key::{Key, KeyBuilder};
 use crate::race::{Fault, planted};
 use crate::stats::{Counters, Stats};
-use crate::sync::{self, Arc};
+use crate::sync::{self, Arc, AtomicBool, Ordering};
 
 /// A key whose makers died this often is not waited for.
 const POISONED: u64 = 3;
@@ -80,6 +80,8 @@ pub(super) struct Tiers<F: MapFs> {
     writes: bool,
     base: Option<Directory<F>>,
     process: u32,
+    /// Whether its counts were written down.
+    told: AtomicBool,
 }
 
 impl Tiers<RealFs> {
@@ -136,6 +138,7 @@ impl<F: MapFs + Clone> Tiers<F> {
             memory: Memory::new(config.memory_size),
             notes: Memory::new(config.memory_size / 16),
             process: fs.process(),
+            told: AtomicBool::new(false),
             config,
             status,
             counters,
@@ -264,19 +267,18 @@ impl<F: MapFs> Tiers<F> {
         self.read_dirs().any(|dir| dir.records.lends())
     }
 
-    /// The payload of `key` as a place in a file. What is verified for that is remembered in a note under the same key,
-    /// if that may be.
+    /// The payload of `key` as a place in a file. What is found out of it is remembered, in the directory that may be
+    /// written.
     fn lend(&self, key: &Key) -> Result<Lent<F::Handle>, Unlent> {
-        let is_marked = |mark: &Mark| self.note(key).is_some_and(|kept| mark.is(&kept));
+        let known = self.read_dirs().find_map(|dir| dir.records.way(key));
         let mut why = Unlent::FileSystem;
         for dir in self.read_dirs() {
-            match dir.records.lend(key, &is_marked) {
+            match dir.records.lend(key, known.as_ref()) {
                 Ok(mut lent) => {
-                    if let Some(mark) = lent.mark.take()
-                        && self.writable().is_some()
+                    if let Some(way) = lent.way.take()
+                        && let Some(dir) = self.writable()
                     {
-                        // The directory counts why, if it cannot be; then it is verified each time.
-                        let _ = self.set_note(key, mark.bytes());
+                        dir.records.set_way(key, &way);
                     }
                     return Ok(lent);
                 }
@@ -504,8 +506,15 @@ impl<F: MapFs> super::flight::Tiers<Record> for Tiers<F> {
 
 impl<F: MapFs> Drop for Tiers<F> {
     fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+impl<F: MapFs> Tiers<F> {
+    /// Writes down what was counted: once, when the store is closed.
+    pub(super) fn tell(&self) {
         // A forked child would tell its parent's counts again.
-        if self.process != std::process::id() {
+        if self.process != std::process::id() || self.told.swap(true, Ordering::Relaxed) {
             return;
         }
         if let Some(file) = &self.config.stats {

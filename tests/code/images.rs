@@ -8,31 +8,9 @@ use cranelift_codegen::ir::TrapCode;
 
 use crate::support::{call, parse, program as callable, store};
 
-const TEXT: &str = "
-    function %even(i64) -> i64 system_v {
-        fn0 = %odd(i64) -> i64 system_v
-    block0(v0: i64):
-        brif v0, block1, block2
-    block1:
-        v101 = iconst.i64 -1 v1 = iadd v0, v101
-        v2 = call fn0(v1)
-        return v2
-    block2:
-        v3 = iconst.i64 1
-        return v3
-    }
-    function %odd(i64) -> i64 system_v {
-        fn0 = colocated %even(i64) -> i64 system_v
-    block0(v0: i64):
-        brif v0, block1, block2
-    block1:
-        v101 = iconst.i64 -1 v1 = iadd v0, v101
-        v2 = call fn0(v1)
-        return v2
-    block2:
-        v3 = iconst.i64 0
-        return v3
-    }
+const TEXT: &str = concat!(
+    include_str!("../common/even_and_odd.clif"),
+    "
     function %divide(i64) -> i64 system_v {
         fn0 = %host(i64) -> i64 system_v
         fn1 = %Memcmp(i64, i64, i64) -> i32 system_v
@@ -47,7 +25,8 @@ const TEXT: &str = "
         v7 = sextend.i64 v6
         v8 = iadd v4, v7
         return v8
-    }";
+    }"
+);
 
 extern "C" fn host(x: i64) -> i64 {
     x + 2

@@ -1,6 +1,6 @@
 //! What works with a `JITModule` works, and the second time nothing is compiled.
 
-use cachelift::code::CachingModule;
+use cachelift::code::{CachingModule, CodeError};
 use cranelift_codegen::ir::{InstBuilder, types::I64};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{ArenaMemoryProvider, JITMemoryKind, JITMemoryProvider, JITModule};
@@ -8,30 +8,9 @@ use cranelift_module::{DataDescription, Linkage, Module, ModuleError};
 
 use crate::support::{both, builder, call, define, define_with, link, parse, signature, store};
 
-const EVEN_AND_ODD: &str = "
-function %even(i64) -> i64 system_v {
-    fn0 = colocated %odd(i64) -> i64 system_v
-block0(v0: i64):
-    brif v0, block1, block2
-block1:
-    v101 = iconst.i64 -1 v1 = iadd v0, v101
-    v2 = call fn0(v1)
-    return v2
-block2:
-    v3 = iconst.i64 1
-    return v3
-}
-function %odd(i64) -> i64 system_v {
-    fn0 = %even(i64) -> i64 system_v
-block0(v0: i64):
-    brif v0, block1, block2
-block1:
-    v101 = iconst.i64 -1 v1 = iadd v0, v101
-    v2 = call fn0(v1)
-    return v2
-block2:
-    return v0
-}
+const EVEN_AND_ODD: &str = concat!(
+    include_str!("../common/even_and_odd.clif"),
+    "
 function %sum(i64) -> i64 system_v {
     fn0 = colocated %sum_tail(i64, i64) -> i64 tail
 block0(v0: i64):
@@ -68,7 +47,8 @@ block0(v0: i64):
     v10 = iadd v8, v9
     v11 = iadd v10, v6
     return v11
-}";
+}"
+);
 
 /// Recursion, mutual recursion, tail calls, several callees, near and far. Mutant seen: every
 /// reference taken for the first.
@@ -344,6 +324,66 @@ fn far_apart() {
         assert_eq!(store.stats().made, 2, "round {round}");
         // SAFETY: nothing of it is called any more.
         unsafe { module.free_memory() };
+    }
+}
+
+/// Where a `JITModule` panics: what a near reference does not reach is an error that names both, for functions that are made,
+/// found, and compiled by the `JITModule` itself.
+/// Kills: `check_near` not called; not noted of what is kept; not noted of what is not kept; a reach of 16 GiB.
+#[test]
+fn near_references_that_do_not_reach() {
+    let text = "
+        function %leaf(i64) -> i64 tail { block0(v0: i64): return v0 }
+        function %main(i64) -> i64 system_v { fn0 = colocated %leaf(i64) -> i64 tail
+        block0(v0: i64): v1 = call fn0(v0) return v1 }";
+    let tries = "
+        function %leaf(i64) -> i64 tail { block0(v0: i64): return v0 }
+        function %main(i64) -> i64 system_v { sig0 = (i64) -> i64 tail fn0 = colocated %leaf sig0
+        block0(v0: i64): try_call fn0(v0), sig0, block1(ret0), [ default: block2(exn0) ]
+        block1(v1: i64): return v1
+        block2(v2: i64): return v2 }";
+    let store = store();
+    for (round, text) in [text, text, tries].into_iter().enumerate() {
+        let mut builder = builder();
+        builder.memory_provider(Box::new(Scattered(Vec::new())));
+        let mut module = CachingModule::new(builder, store.clone());
+        define(&mut module, text);
+        let error = module.finalize_definitions().unwrap_err();
+        let cranelift_module::ModuleError::Backend(error) = error else { panic!("{error}") };
+        match error.downcast_ref::<CodeError>() {
+            Some(CodeError::Relocation { function, callee, .. }) => {
+                assert_eq!((function.as_str(), callee.as_str()), ("main", "leaf"));
+            }
+            other => panic!("round {round}: {other:?}"),
+        }
+        // SAFETY: nothing of it was called.
+        unsafe { module.free_memory() };
+    }
+}
+
+/// The handlers of a function with `try_call` are found by a place in its code, whether anything else was found or made.
+/// Kills: none given.
+#[cfg(feature = "wasmtime-unwinder")]
+#[test]
+fn handlers_are_found_by_a_place_in_the_code() {
+    let text = "
+        function %leaf(i64) -> i64 tail { block0(v0: i64): return v0 }
+        function %tries(i64) -> i64 system_v { sig0 = (i64) -> i64 tail fn0 = colocated %leaf sig0
+        block0(v0: i64): try_call fn0(v0), sig0, block1(ret0), [ default: block2(exn0) ]
+        block1(v1: i64): return v1
+        block2(v2: i64): return v2 }";
+    let store = store();
+    for _ in 0..2 {
+        for mut module in both(&store) {
+            define(&mut module, text);
+            module.finalize_definitions().unwrap();
+            let [tries, leaf] =
+                ["tries", "leaf"].map(|name| crate::support::address(&module, name).addr());
+            let (start, table) = module.lookup_wasmtime_exception_data(tries + 1).unwrap();
+            assert_eq!(start, tries);
+            assert_eq!(table.into_iter().count(), 1);
+            assert!(module.lookup_wasmtime_exception_data(leaf).is_none());
+        }
     }
 }
 

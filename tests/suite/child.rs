@@ -79,6 +79,7 @@ fn play() {
         "get-many" => get_many(),
         "everything" => crate::syscalls::everything(),
         "hits" => hits(),
+        "never-dropped" => never_dropped(),
         "key" => println!("key={}", key(&store(), 7)),
         "status" => {
             get_all();
@@ -114,6 +115,21 @@ fn get_all() {
         assert_eq!(record.payload(), payload(n), "key {n}");
     }
     print_stats(&store);
+}
+
+/// Makes a record in a store that is dropped, two in one that is forgotten, three in a `static` one.
+fn never_dropped() {
+    static STORE: std::sync::OnceLock<Store> = std::sync::OnceLock::new();
+    let make = |store: &Store, numbers: std::ops::Range<u64>| {
+        for n in numbers {
+            store.try_get_with(&key(store, n), || Ok::<_, ()>(draft(n))).unwrap();
+        }
+    };
+    make(&store(), 0..1);
+    let forgotten = store();
+    make(&forgotten, 1..3);
+    std::mem::forget(forgotten);
+    make(STORE.get_or_init(store), 3..6);
 }
 
 /// Hits one record of `SIZE` bytes ten times, and then `HITS` times between two lines; prints the counters of a

@@ -87,6 +87,24 @@ fn every_process_adds_a_line_of_counters() {
     assert_ne!(lines[0]["pid"], lines[1]["pid"]);
 }
 
+/// A store that nobody drops, in a `static` or forgotten, and one that is dropped: a line each.
+/// Kills: no handler for the end of the process; told by the handler and by `drop`.
+#[test]
+fn a_store_that_is_never_dropped_adds_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("stats.jsonl");
+    child::run(in_dir(dir.path(), "never-dropped").env("CACHELIFT_STATS", &file));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut made: Vec<u64> = text
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["made"].as_u64().unwrap()
+        })
+        .collect();
+    made.sort();
+    assert_eq!(made, [1, 2, 3]);
+}
+
 /// Every path below `dir` with its length and modification time.
 pub(crate) fn listing(dir: &Path) -> Vec<(String, u64, std::time::SystemTime)> {
     let mut found = Vec::new();

@@ -66,6 +66,11 @@ impl CachingModule {
         let name = name_of(self, id);
         self.store.count_reason(reason, format_args!("{name} is compiled here and not kept"));
         self.inner.define_function_with_control_plane(id, ctx, ctrl_plane)?;
+        let compiled = ctx.compiled_code().expect("a compile leaves it there");
+        let relocs = compiled.buffer.relocs().iter();
+        let relocs: Vec<_> =
+            relocs.map(|reloc| ModuleReloc::from_mach_reloc(reloc, &ctx.func, id)).collect();
+        self.note_near(id, &relocs);
         self.note_unkept(reason);
         Ok(())
     }
@@ -180,6 +185,7 @@ impl CachingModule {
             self.note_text(id, align, code, &relocs)?;
         } else {
             self.inner.define_function_bytes(id, align, code, &relocs)?;
+            self.note_near(id, &relocs);
             self.note_function(id, align, code, &relocs);
         }
         self.relocs = relocs;

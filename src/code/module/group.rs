@@ -307,7 +307,7 @@ impl Group<'_> {
 }
 
 /// A group for people to read, and of how many functions it is; none if the bytes are not one.
-#[cfg(feature = "cli")]
+#[cfg(any(test, feature = "cli", feature = "fuzzing"))]
 pub(super) fn listing(payload: &[u8]) -> Option<(usize, String)> {
     let group = Group::decode_any(payload)?;
     Some((group.functions.len(), group.listing()))
@@ -490,7 +490,10 @@ impl CachingModule {
             };
             let id = id.ok()?;
             // A near reference was made because the declaration was final.
-            let here = self::declaration(self.declarations(), id).linkage();
+            let here = match id {
+                FuncOrDataId::Func(id) => self.declarations().get_function_decl(id).linkage,
+                FuncOrDataId::Data(id) => self.declarations().get_data_decl(id).linkage,
+            };
             if declaration.linkage().is_final() && !here.is_final() {
                 return None;
             }

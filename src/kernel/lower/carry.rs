@@ -13,9 +13,7 @@
 use cranelift_codegen::ir::Value;
 use cranelift_frontend::Variable;
 
-use super::facts::{
-    counters, each_assigned, each_expr, each_stmt, is_innermost, steps,
-};
+use super::facts::{counters, each_assigned, each_expr, each_stmt, is_innermost, steps};
 use super::r#gen::Gen;
 use super::scalar::clif;
 use crate::kernel::ir::{

@@ -9,7 +9,8 @@ use super::large::{Failure, Large, Lookup, Put, Replace};
 use super::map::MapFs;
 use super::record::Kind;
 use super::root::Root;
-use super::shard::lend::{Lent, Mark, Unlent};
+use super::shard::lend::{Lent, Unlent};
+use super::shard::way::Way;
 use super::shards::Shards;
 use super::usage::{Entry, ShardUsage, Usage, Verified};
 use crate::key::Key;
@@ -100,15 +101,26 @@ impl<F: MapFs> Backend<F> {
         matches!(self, Backend::Shards(_))
     }
 
-    /// The artifact of `key` as a place in a file, verified unless `is_marked` says that it was before, as it is now.
-    pub(crate) fn lend(
-        &self,
-        key: &Key,
-        is_marked: &dyn Fn(&Mark) -> bool,
-    ) -> Result<Lent<F::Handle>, Unlent> {
+    /// The artifact of `key` as a place in a file, by way of what is `known` of it, and verified unless it was as it is now.
+    pub(crate) fn lend(&self, key: &Key, known: Option<&Way>) -> Result<Lent<F::Handle>, Unlent> {
         match self {
-            Backend::Shards(shards) => shards.lend(key, is_marked),
+            Backend::Shards(shards) => shards.lend(key, known),
             Backend::Large(_) => Err(Unlent::FileSystem),
+        }
+    }
+
+    /// What is known of the artifact of `key`.
+    pub(crate) fn way(&self, key: &Key) -> Option<Way> {
+        match self {
+            Backend::Shards(shards) => shards.way(key),
+            Backend::Large(_) => None,
+        }
+    }
+
+    /// Remembers what is known of the artifact of `key`.
+    pub(crate) fn set_way(&self, key: &Key, way: &Way) {
+        if let Backend::Shards(shards) = self {
+            shards.set_way(key, way);
         }
     }
 

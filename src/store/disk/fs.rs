@@ -84,6 +84,8 @@ pub(crate) trait Fs: Send + Sync + 'static {
     fn walk(&self, at: &Self::Handle, name: &str) -> io::Result<Self::Handle>;
     /// What a symbolic link holds.
     fn read_link(&self, at: &Self::Handle, name: &str) -> io::Result<String>;
+    /// Makes a symbolic link that holds `target`. `AlreadyExists` if the name is taken.
+    fn make_link(&self, at: &Self::Handle, name: &str, target: &str) -> io::Result<()>;
     /// Whether this user may make and remove names in a directory.
     fn writable(&self, dir: &Self::Handle) -> io::Result<bool>;
     /// Opens a directory to be listed and worked in. `NotADirectory` for anything else, a symbolic link

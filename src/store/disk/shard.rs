@@ -13,6 +13,7 @@
 //! | `generation` | opening the index that `CURRENT` names |
 //! | `read` | from a place to a verified record |
 //! | `lend` | a record as a place in a file, to be mapped |
+//! | `way` | the short way to it |
 //! | `turn` | the lock, and what its holder remembers |
 //! | `publish` | one record more |
 //! | `rebuild` | one generation more, from the last one or from the segments |
@@ -34,6 +35,7 @@ mod rebuild;
 mod survey;
 pub(crate) mod trusted;
 mod turn;
+pub(crate) mod way;
 
 use std::collections::BTreeMap;
 use std::io;

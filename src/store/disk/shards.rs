@@ -23,7 +23,8 @@ use super::map::MapFs;
 use super::reason::Reason;
 use super::record::Kind;
 use super::root::Root;
-use super::shard::lend::{Lent, Mark, Unlent};
+use super::shard::lend::{self, Lent, Unlent};
+use super::shard::way::{self, Way};
 use super::shard::{Shard, Turn, Unwritten, trusted};
 use super::sizing::{Sizing, shard_bits};
 use super::trust::Opened;
@@ -31,6 +32,8 @@ use super::usage::{Entry, ShardUsage, Usage, Verified};
 
 /// How long writing is left alone after an error that would come again.
 const BACK_OFF_S: u64 = 60;
+/// One in so many that remember a way looks for those that lead nowhere.
+const WAYS: u64 = 32;
 
 /// The backend of records in shards.
 #[derive(Debug)]
@@ -129,17 +132,75 @@ impl<F: MapFs> Shards<F> {
         replace: Replace,
     ) -> Result<Put, Failure> {
         let kind = Kind::Artifact;
-        self.put_by(|open| open.of(key).turn()?.put_alone(key, kind, record, replace))
+        let put = self.put_by(|open| open.of(key).turn()?.put_alone(key, kind, record, replace));
+        if matches!(put, Ok(Put::New)) {
+            self.forget_way(key);
+        }
+        put
     }
 
-    /// The artifact of `key` as a place in a file. `is_marked` is asked whether the file was verified before as it is
-    /// now; if it was not it is verified.
-    pub(crate) fn lend(
-        &self,
-        key: &Key,
-        is_marked: &dyn Fn(&Mark) -> bool,
-    ) -> Result<Lent<F::Handle>, Unlent> {
-        self.held().ok_or(Unlent::Absent)?.of(key).lend(key, is_marked)
+    /// The artifact of `key` as a place in a file. If what is `known` of it leads there, it is lent at once; and if the file
+    /// is as it was then, it is not verified again.
+    pub(crate) fn lend(&self, key: &Key, known: Option<&Way>) -> Result<Lent<F::Handle>, Unlent> {
+        let opened = self.root.held();
+        if let (Some(way), Some(space)) = (known, &opened.space)
+            && let Some(lent) = lend::lend_by(&self.root, space, way)
+        {
+            return Ok(lent);
+        }
+        self.held().ok_or(Unlent::Absent)?.of(key).lend(key, known)
+    }
+
+    /// What is known of the artifact of `key`, for [`lend`](Self::lend).
+    pub(crate) fn way(&self, key: &Key) -> Option<Way> {
+        let opened = self.root.held();
+        let text = self.root.fs().read_link(opened.space.as_ref()?, &way::name(key)).ok()?;
+        Way::parse(&text, key)
+    }
+
+    /// Remembers what is known of the artifact of `key`, in place of what was. Where that fails it is found out again.
+    pub(crate) fn set_way(&self, key: &Key, way: &Way) {
+        let opened = self.root.held();
+        let Some(space) = opened.space.as_ref().filter(|_| opened.writable) else { return };
+        let (fs, name, text) = (self.root.fs(), way::name(key), way.text(key));
+        let mut made = fs.make_link(space, &name, &text);
+        if made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists) {
+            made = fs.unlink(space, &name).and_then(|()| fs.make_link(space, &name, &text));
+        }
+        if let Err(error) = made
+            && error.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            self.root.failed(Reason::of(&error), "remembering where a record lies");
+        }
+        if key.word(1).is_multiple_of(WAYS) {
+            self.sweep_ways();
+        }
+    }
+
+    /// Forgets what is known of the artifact of `key`.
+    fn forget_way(&self, key: &Key) {
+        let opened = self.root.held();
+        if let Some(space) = opened.space.as_ref().filter(|_| opened.writable) {
+            let _ = self.root.fs().unlink(space, &way::name(key));
+        }
+    }
+
+    /// Removes the ways to files that are there no more.
+    fn sweep_ways(&self) {
+        let opened = self.root.held();
+        let Some(space) = opened.space.as_ref().filter(|_| opened.writable) else { return };
+        let fs = self.root.fs();
+        for name in fs.list(space).unwrap_or_default() {
+            let Some(key) = name.strip_prefix(way::PREFIX) else { continue };
+            let way = key.parse().ok().and_then(|key| {
+                let text = fs.read_link(space, &name).ok()?;
+                Way::parse(&text, &key)
+            });
+            let leads = |way: Way| fs.stat_at(space, &way.file().to_string()).is_ok();
+            if !way.is_some_and(leads) {
+                let _ = fs.unlink(space, &name);
+            }
+        }
     }
 
     fn put_by(&self, put: impl FnMut(&Open<F>) -> Result<Put, Unwritten>) -> Result<Put, Failure> {
@@ -162,7 +223,12 @@ impl<F: MapFs> Shards<F> {
 
     /// Takes an entry out; says whether there was one.
     pub(crate) fn remove(&self, key: &Key, kind: Kind) -> Result<bool, Failure> {
-        self.write("removing a record", |open| open.of(key).turn()?.remove(key, kind))
+        let removed =
+            self.write("removing a record", |open| open.of(key).turn()?.remove(key, kind));
+        if kind == Kind::Artifact {
+            self.forget_way(key);
+        }
+        removed
     }
 
     /// Calls `visit` for each entry.
@@ -200,6 +266,7 @@ impl<F: MapFs> Shards<F> {
     pub(crate) fn clear(&self) -> Result<Usage, Failure> {
         let usage = self.usage();
         self.each("clearing", |mut turn| turn.clear())?;
+        self.sweep_ways();
         Ok(usage)
     }
 
@@ -209,7 +276,9 @@ impl<F: MapFs> Shards<F> {
         self.write("pruning", |open| {
             let sizing = Sizing::of(max_size, open.shard_bits);
             open.shards.iter().try_for_each(|shard| shard.turn()?.prune(&sizing, unused_hours))
-        })
+        })?;
+        self.sweep_ways();
+        Ok(())
     }
 
     /// Reads every record, and takes out those that are damaged. `step` is told how many shards are done, and

@@ -173,6 +173,7 @@ impl Fs for Faulty {
         fn root(&self) -> io::Result<Handle>;
         fn walk(&self, at: &Handle, name: &str) -> io::Result<Handle>;
         fn read_link(&self, at: &Handle, name: &str) -> io::Result<String>;
+        fn make_link(&self, at: &Handle, name: &str, target: &str) -> io::Result<()>;
         fn writable(&self, dir: &Handle) -> io::Result<bool>;
         fn open_dir(&self, at: &Handle, name: &str) -> io::Result<Handle>;
         fn make_dir(&self, at: &Handle, name: &str) -> io::Result<()>;

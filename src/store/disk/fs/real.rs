@@ -54,6 +54,10 @@ impl Fs for RealFs {
         target.into_string().map_err(|_| io::ErrorKind::InvalidData.into())
     }
 
+    fn make_link(&self, at: &File, name: &str, target: &str) -> io::Result<()> {
+        Ok(retry_on_intr(|| fs::symlinkat(target, at, name))?)
+    }
+
     fn writable(&self, dir: &File) -> io::Result<bool> {
         let wanted = fs::Access::WRITE_OK | fs::Access::EXEC_OK;
         match fs::accessat(dir, ".", wanted, AtFlags::EACCESS) {
@@ -226,9 +230,13 @@ impl Fs for RealFs {
     }
 
     fn boot_id(&self) -> [u8; 16] {
-        std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        // A read, and no question for a length that it does not have.
+        let mut text = [0; 36];
+        std::fs::File::open("/proc/sys/kernel/random/boot_id")
             .ok()
-            .and_then(|text| parse_uuid(text.trim()))
+            .and_then(|file| retry_on_intr(|| rustix::io::read(&file, &mut text[..])).ok())
+            .and_then(|read| std::str::from_utf8(&text[..read]).ok())
+            .and_then(parse_uuid)
             .unwrap_or_else(|| self.random())
     }
 

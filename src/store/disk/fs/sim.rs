@@ -441,6 +441,10 @@ impl Fs for SimFs {
         }
     }
 
+    fn make_link(&self, at: &Handle, name: &str, target: &str) -> io::Result<()> {
+        self.done(Op::MakeLink { at: at.fd, name: name.into(), target: target.into() })
+    }
+
     fn writable(&self, dir: &Handle) -> io::Result<bool> {
         self.said(Op::Writable(dir.fd))
     }

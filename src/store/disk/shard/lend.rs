@@ -6,17 +6,18 @@
 //! ```
 //!
 //! Only records that were put in segments of their own lie so. Such a file is never written again, so what was verified
-//! once need not be verified at every map: a *mark* says which file was, and in which boot of the machine. It holds for as
+//! once need not be verified at every map: a [mark](super::way) says which file was, and in which boot of the machine. It holds for as
 //! long as nothing of what the kernel says of the file has changed: device, inode, length, times of modification and of
 //! change. A change within the same tick of the clock as the verification would not show, so a file gets a mark only
 //! when its last change is two seconds ago or more.
 //!
 //! Whoever has the file mapped goes on with what was lent, whatever becomes of its name.
 
-use super::Shard;
 use super::artifact;
 use super::generation::Held;
-use super::trusted::reason;
+use super::trusted::{self, reason};
+use super::way::{Mark, Way};
+use super::{HOUR_S, Shard};
 use crate::key::Key;
 use crate::race::{Fault, planted};
 use crate::store::disk::format::slot::Location;
@@ -26,11 +27,14 @@ use crate::store::disk::index::find::{Care, Reading, find};
 use crate::store::disk::map::MapFs;
 use crate::store::disk::reason::Reason;
 use crate::store::disk::record::{self, HEADER, Kind};
+use crate::store::disk::root::Root;
 
 /// Payloads in segments of their own begin at a multiple of this, so that they can be mapped.
 pub(crate) const PAGE: u64 = 4096;
 /// How much of a record is read to find out about it: with it come the first bytes of the payload.
 const HEAD: u64 = 16 << 10;
+/// As much where the record is known.
+const KNOWN_HEAD: u64 = 8 << 10;
 /// No clock of a file system ticks slower than once in so many seconds.
 const SETTLED_S: u64 = 2;
 
@@ -52,8 +56,8 @@ pub(crate) struct Lent<H> {
     pub(crate) length: u64,
     /// Some of its first bytes, if it was cheap to read them.
     pub(crate) head: Vec<u8>,
-    /// What to remember of the file, if it was verified just now and may be remembered.
-    pub(crate) mark: Option<Mark>,
+    /// What to remember of the file, if it is news and may be remembered.
+    pub(crate) way: Option<Way>,
 }
 
 /// Why a record is not lent.
@@ -79,45 +83,14 @@ impl Unlent {
     }
 }
 
-/// That a file was verified, and how one recognises it: boot, device, inode, length, both times, place of the record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark([u8; Mark::LENGTH]);
-
-impl Mark {
-    const LENGTH: usize = 88;
-
-    fn of(boot: [u8; 16], stat: &Stat, location: Location) -> Self {
-        let mut bytes = Vec::with_capacity(Self::LENGTH);
-        bytes.extend(boot);
-        bytes.extend([stat.device, stat.inode, stat.length].iter().flat_map(|n| n.to_le_bytes()));
-        bytes.extend([stat.modified_ns, stat.changed_ns].iter().flat_map(|n| n.to_le_bytes()));
-        bytes.extend([location.offset, location.length].iter().flat_map(|n| n.to_le_bytes()));
-        Mark(bytes.try_into().expect("that many bytes"))
-    }
-
-    /// As it is kept.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Whether what is kept is this mark.
-    pub(crate) fn is(&self, kept: &[u8]) -> bool {
-        kept == self.0 || planted(TRUSTING) && kept.len() == Self::LENGTH
-    }
-}
-
 impl<F: MapFs> Shard<F> {
     /// See [`Shards::lend`](crate::store::disk::shards::Shards::lend).
-    pub(crate) fn lend(
-        &self,
-        key: &Key,
-        is_marked: &dyn Fn(&Mark) -> bool,
-    ) -> Result<Lent<F::Handle>, Unlent> {
+    pub(crate) fn lend(&self, key: &Key, known: Option<&Way>) -> Result<Lent<F::Handle>, Unlent> {
         let read = |held: &Held<F>, candidate: &Candidate| match self.lend_at(
             held,
             candidate.location,
             key,
-            is_marked,
+            known,
         ) {
             Ok(lent) => Reading::Whole(lent),
             Err(Reason::Absent | Reason::Stale) => Reading::Gone,
@@ -140,7 +113,7 @@ impl<F: MapFs> Shard<F> {
         held: &Held<F>,
         location: Location,
         key: &Key,
-        is_marked: &dyn Fn(&Mark) -> bool,
+        known: Option<&Way>,
     ) -> Result<Option<Lent<F::Handle>>, Reason> {
         let fs = self.fs();
         let name = location.segment.to_string();
@@ -159,8 +132,8 @@ impl<F: MapFs> Shard<F> {
             return Ok(None);
         }
         let mark = Mark::of(self.root.boot_id(), &stat, location);
-        let new_mark = if is_marked(&mark) {
-            None
+        let is_marked = if known.is_some_and(|known| mark.is(&known.mark)) {
+            true
         } else {
             let now = fs.unix_seconds();
             record::parse_in_pieces(&head, key, Kind::Artifact, |piece, at| {
@@ -172,13 +145,16 @@ impl<F: MapFs> Shard<F> {
             })?;
             let after = fs.stat(&file).map_err(|error| reason(&error))?;
             let stays = Mark::of(self.root.boot_id(), &after, location) == mark;
-            (stays && is_settled(&stat, now)).then_some(mark)
+            stays && is_settled(&stat, now)
         };
         let mut head = head;
         head.truncate(layout.payload.end);
         head.drain(..layout.payload.start.min(head.len()));
         let length = layout.payload.len() as u64;
-        Ok(Some(Lent { file, offset, length, head, mark: new_mark }))
+        let payload = (layout.payload.start as u64, length);
+        let way = Way { mark, shard: self.number, location, payload, hour: self.hour() };
+        let way = Some(way).filter(|way| is_marked && Some(way) != known);
+        Ok(Some(Lent { file, offset, length, head, way }))
     }
 
     /// Whether the payload of the record at a place begins at a page.
@@ -187,6 +163,28 @@ impl<F: MapFs> Shard<F> {
         let payload = header.and_then(|header| record::announced_payload_any(&header).ok());
         payload.is_some_and(|payload| (location.offset + payload as u64).is_multiple_of(PAGE))
     }
+}
+
+/// The record at the end of a way, past shard and index; none if it leads nowhere now.
+pub(crate) fn lend_by<F: MapFs>(
+    root: &Root<F>,
+    space: &F::Handle,
+    way: &Way,
+) -> Option<Lent<F::Handle>> {
+    let fs = root.fs();
+    if u64::from(way.hour) != fs.unix_seconds() / HOUR_S {
+        return None;
+    }
+    let (file, stat) =
+        trusted::open_file(root, space, &way.file().to_string(), Access::Read).ok()?;
+    let (start, length) = way.payload;
+    let offset = way.location.offset + start;
+    let is_same = Mark::of(root.boot_id(), &stat, way.location).is(&way.mark);
+    if !is_same || stat.length < way.location.end() || !offset.is_multiple_of(PAGE) {
+        return None;
+    }
+    let head = fs.read_new(&file, KNOWN_HEAD.min(length) as usize, offset).ok()?;
+    Some(Lent { file, offset, length, head, way: None })
 }
 
 /// Whether a change from this second on would change the file's times.

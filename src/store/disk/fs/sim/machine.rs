@@ -414,6 +414,11 @@ impl Machine {
                 self.create(pid, directory, name, Content::directory(), 0o700)?;
                 Ok(Reply::Done)
             }
+            Op::MakeLink { at, name, target } => {
+                let directory = self.directory(pid, *at)?;
+                self.create(pid, directory, name, Content::Symlink(target.clone()), 0o777)?;
+                Ok(Reply::Done)
+            }
             Op::Open { at, name, access } => self.open(pid, *at, name, *access),
             Op::Stat(fd) => Ok(Reply::Stat(self.stat(self.file(pid, *fd)?.inode))),
             Op::StatAt { at, name } => {
@@ -569,7 +574,7 @@ impl Machine {
             Op::OpenDir { at, name } => {
                 self.looked_up(inode(at), name, &mut list);
             }
-            Op::MakeDir { at, name } => {
+            Op::MakeDir { at, name } | Op::MakeLink { at, name, .. } => {
                 let missing = self.entry(inode(at), name).is_none();
                 list.push((name_of(inode(at), name), missing));
             }

@@ -24,6 +24,11 @@ pub(crate) enum Op {
         at: Fd,
         name: String,
     },
+    MakeLink {
+        at: Fd,
+        name: String,
+        target: String,
+    },
     Writable(Fd),
     OpenDir {
         at: Fd,
@@ -189,6 +194,7 @@ impl Op {
     pub(crate) fn writes(&self) -> bool {
         match self {
             Op::MakeDir { .. }
+            | Op::MakeLink { .. }
             | Op::Write { .. }
             | Op::Allocate { .. }
             | Op::Sync(_)
