@@ -6,10 +6,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use serde::Serialize;
 
 use super::exit::Exit;
-use super::output::Output;
+use super::output::{Form, Output};
 use crate::kernel::{check, diagnostic, host};
 
 /// Say what is wrong with a program of kernels, without running it
@@ -23,8 +24,8 @@ use crate::kernel::{check, diagnostic, host};
 /// as a module, so what stands under `if __name__ == "__main__":` does not run; neither do calls for their effect, loops,
 /// `raise`, `assert`, or any kernel, and no file is written. What only running the program would tell is not reported.
 ///
-/// With --format json stdout has one list, of one object per error: `file`, `line` and `column` (from 1; none where an
-/// error has no place), `message`, and `hint`, what to write instead.
+/// With --format json stdout has one object: `errors`, each with `file`, `line` and `column` (from 1; none where an error
+/// has no place), `message`, and `hint`, what to write instead; how many `files` were read, and signatures `typed`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -43,10 +44,13 @@ pub(super) struct Arguments {
     format: Form,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Human,
-    Json,
+/// What was found, as JSON: fields may come to be, none goes or changes.
+#[derive(Serialize)]
+struct Json {
+    schema: u32,
+    errors: Vec<diagnostic::Report>,
+    files: usize,
+    typed: usize,
 }
 
 /// Runs the command.
@@ -63,9 +67,13 @@ pub(super) fn run(arguments: &Arguments, mut output: Output) -> Exit {
     };
     match arguments.format {
         Form::Json => {
-            let reports: Vec<_> =
-                checked.problems.iter().map(diagnostic::Diagnostic::report).collect();
-            let text = serde_json::to_string_pretty(&reports).expect("numbers and text alone");
+            let json = Json {
+                schema: 1,
+                errors: checked.problems.iter().map(diagnostic::Diagnostic::report).collect(),
+                files: checked.files,
+                typed: checked.typed,
+            };
+            let text = serde_json::to_string_pretty(&json).expect("numbers and text alone");
             output.data(format_args!("{text}"));
         }
         Form::Human => {

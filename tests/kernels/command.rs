@@ -123,7 +123,8 @@ fn explain_names_what_differs() {
         let (code, stdout, stderr) = command(&work, &["explain", "main.py", "--format", "json"]);
         assert_eq!(code, Some(0), "{stderr}");
         let lines: Value = serde_json::from_str(&stdout).unwrap();
-        let line = &lines.as_array().unwrap()[0];
+        assert_eq!(lines["schema"], 1);
+        let line = &lines["functions"][0];
         assert_eq!(line["name"], "main.py:area");
         assert_eq!(line["signature"], "(int64, int64) -> int64");
         (line["answered"].clone(), line["why"].as_str().unwrap().to_owned())
@@ -194,7 +195,9 @@ fn a_check_tells_every_error_of_every_file() {
     work.write("lazy.py", "@njti\ndef f(x):\n    return x\n");
     let (code, stdout, stderr) = command(&work, &["check", "main.py", "--format", "json"]);
     assert_eq!((code, stderr.as_str()), (Some(1), ""));
-    let found: Vec<Value> = serde_json::from_str(&stdout).unwrap();
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((&found["schema"], &found["files"]), (&1.into(), &5.into()));
+    let found = found["errors"].as_array().unwrap().clone();
     let mut places: Vec<_> = found
         .iter()
         .map(|error| (error["file"].as_str().unwrap(), error["line"].as_u64().unwrap()))
@@ -245,7 +248,8 @@ fn a_check_types_kernels_with_signatures() {
     work.write("main.py", text);
     let lines = |arguments: &[&str]| -> (Option<i32>, Vec<u64>) {
         let (code, stdout, _) = command(&work, arguments);
-        let found: Vec<Value> = serde_json::from_str(&stdout).unwrap();
+        let found: Value = serde_json::from_str(&stdout).unwrap();
+        let found = found["errors"].as_array().unwrap();
         (code, found.iter().map(|error| error["line"].as_u64().unwrap_or(0)).collect())
     };
     let json = ["check", "main.py", "--format", "json"];

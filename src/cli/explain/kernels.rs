@@ -27,6 +27,13 @@ struct Line {
     why: String,
 }
 
+/// All of them as JSON: fields may come to be, none goes or changes.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: u32,
+    functions: &'a [Line],
+}
+
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: &Arguments, config: Config, mut output: Output) -> Exit {
     let config = match config.mode {
@@ -46,7 +53,8 @@ pub(in crate::cli) fn run(arguments: &Arguments, config: Config, mut output: Out
     let lines: Vec<_> = used.into_iter().filter(wanted).map(line).collect();
     match arguments.format {
         Form::Json => {
-            let text = serde_json::to_string_pretty(&lines).expect("numbers and text alone");
+            let json = Json { schema: 1, functions: &lines };
+            let text = serde_json::to_string_pretty(&json).expect("numbers and text alone");
             output.data(format_args!("{text}"));
         }
         Form::Human => {

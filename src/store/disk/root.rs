@@ -118,11 +118,6 @@ impl<F: Fs> Root<F> {
         self.fs.stat_at(&held.parent, &path).is_ok_and(|stat| stat.identity() == identity)
     }
 
-    /// Whether the held directory is the one at the path.
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.is_current(&self.held())
-    }
-
     fn is_current(&self, held: &Opened<F::Handle>) -> bool {
         let identity = |at, name: &str| self.fs.stat_at(at, name).ok().map(|stat| stat.identity());
         if held.space_identity.is_some() {
