@@ -119,7 +119,12 @@ impl<V: Clone + Send + Sync + 'static, R: Reclaim> Memory<V, R> {
 
     /// Forgets `key`, and returns its value.
     pub(crate) fn remove(&self, key: &Key) -> Option<V> {
-        self.remove_under(key, &self.table.pin())
+        let old = self.remove_under(key, &self.table.pin());
+        if old.is_some() {
+            // A guard holds what was retired under it back. Without: the caller wants the memory.
+            self.table.reclaim().flush(&self.table.pin());
+        }
+        old
     }
 
     /// Forgets every key that is there now.

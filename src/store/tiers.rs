@@ -257,7 +257,7 @@ impl<F: MapFs> Tiers<F> {
                 self.memory.remove(&memory_key(key));
                 Loan::File(lent)
             }
-            Err(why) => Loan::Bytes(record, why),
+            Err(why) => Loan::Bytes(self.keep(key, record), why),
         };
         Ok((loan, origin))
     }
@@ -432,19 +432,24 @@ impl<F: MapFs> Tiers<F> {
             self.counters.reason("too-large", "a payload is over 256 MiB");
             return Ok(self.keep(key, Record::unpublished(draft)));
         };
-        match self.publish(key, room, &record) {
+        let record = match self.publish(key, room, &record) {
             // It was made twice; one of the two is everybody's.
             Ok(Published::Existing(theirs)) => {
                 failpoint::at(Step::Published);
-                Ok(self.keep(key, theirs))
+                theirs
             }
             Ok(Published::New(_)) => {
                 failpoint::at(Step::Published);
-                Ok(self.keep(key, record))
+                record
             }
             // The directory has counted why it was not published.
-            Err(_) => Ok(self.keep(key, record)),
-        }
+            Err(_) => record,
+        };
+        Ok(match room {
+            Room::AsFits => self.keep(key, record),
+            // It is about to be mapped.
+            Room::Alone => record,
+        })
     }
 
     fn publish(&self, key: &Key, room: Room, record: &Record) -> Result<Published, StoreError> {

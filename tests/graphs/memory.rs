@@ -10,8 +10,8 @@ use cachelift::graph::{Builder, ElementType, Mode, Session, Tensor};
 use cachelift::store::Store;
 
 const CHILD: &str = "GRAPHS_MEMORY_DIR";
-/// How many numbers the initialiser has: 32 MiB.
-const LENGTH: usize = 8 << 20;
+/// How many numbers the initialiser has: 64 MiB, of which what the allocator keeps for later is no large part.
+const LENGTH: usize = 16 << 20;
 
 /// Not a test by itself: what the processes of the test below run.
 #[test]
