@@ -970,7 +970,8 @@ fn recurrences() -> Vec<Function> {
     let carry = kernel("carry", &|f, p, i, [x, y]| {
         let at = add(f.get(i), f.get(p[3]));
         let sum = add(get(&y, vec![at.clone()]), get(&x, vec![f.get(i)]));
-        let value = bin(BinaryOp::Min, mul(sum, Expr::int(3)), f.get(p[4]));
+        let value = bin(BinaryOp::Min, mul(sum, Expr::int(3)), get(&x, vec![f.get(i)]));
+        let value = bin(BinaryOp::Min, value, f.get(p[4]));
         vec![put(&y, vec![add(at, Expr::int(1))], value)]
     });
     let two = kernel("two", &|f, p, i, [x, y]| {
@@ -1004,7 +1005,7 @@ fn recurrence(name: &str, base: &mut [i64], numbers: [i64; 6]) -> Option<i64> {
             }
             "carry" => {
                 let sum = base[at(from_y, i + p, base)?].wrapping_add(base[at(from_x, i, base)?]);
-                let value = sum.wrapping_mul(3).min(q);
+                let value = sum.wrapping_mul(3).min(base[at(from_x, i, base)?]).min(q);
                 base[at(from_y, i + p + 1, base)?] = value;
             }
             _ => {
