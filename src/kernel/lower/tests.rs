@@ -932,6 +932,7 @@ fn loops_without_checks_are_entered_rightly() {
 }
 
 /// A copy of a local keeps its value when the local is assigned anew, also in the next round of a loop.
+/// Kills: a copy that outlives an assignment of what it copies.
 #[test]
 fn copies_keep_their_value() {
     let _alone = alone();
