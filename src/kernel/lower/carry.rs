@@ -193,7 +193,7 @@ fn is_one_before(
 ) -> bool {
     let mut counting = 0;
     let pairs = load.indices.iter().zip(&store.indices);
-    let fits = pairs.map(|(a, b)| {
+    let mut fits = pairs.map(|(a, b)| {
         let (Some(step), Some(other)) =
             (steps(a, counters, assigned), steps(b, counters, assigned))
         else {
@@ -206,7 +206,7 @@ fn is_one_before(
             _ => false,
         }
     });
-    fits.fold(true, |all, fits| all && fits) && counting == 1
+    fits.all(|fits| fits) && counting == 1
 }
 
 /// How much greater the second of two sums is, if they differ by a constant.
