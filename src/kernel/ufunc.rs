@@ -139,9 +139,8 @@ fn rows(views: &[Array], visit: &mut dyn FnMut(usize, &[(usize, isize)]) -> Run<
         return Ok(());
     }
     let mut axes: Vec<(usize, Vec<isize>)> = Vec::new();
-    for axis in 0..shape.len() {
+    for (axis, &length) in shape.iter().enumerate() {
         let strides: Vec<_> = views.iter().map(|view| view.strides()[axis]).collect();
-        let length = shape[axis];
         if length == 1 {
             continue;
         }

@@ -296,9 +296,6 @@ fn a_cleared_cache_is_filled_again() {
 
 /// The loop of a ufunc does what a call per element does: for what is repeated, turned, cast, strided or overlaps, for
 /// bodies that branch, call and raise, and for folds.
-///
-/// Mutants: the dense loop for any strides; inputs that overlap with the output not copied; the strides of the first
-/// operand for all.
 #[test]
 fn ufuncs_loop_over_any_arrays() {
     let text = "\

@@ -13,7 +13,9 @@
 use cranelift_codegen::ir::Value;
 use cranelift_frontend::Variable;
 
-use super::facts::{counters, each_assigned, each_expr, each_stmt, is_innermost, steps};
+use super::facts::{
+    counters, each_assigned, each_expr, each_stmt, expr_children, is_innermost, steps,
+};
 use super::r#gen::Gen;
 use super::scalar::clif;
 use crate::kernel::ir::{
@@ -113,6 +115,45 @@ impl<'a> Gen<'a, '_> {
         Some(self.b.use_var(found.variable))
     }
 
+    /// The smallest, or greatest, of three or more integers, of which those that depend on a carried element come last: the
+    /// next round waits for them alone. Of integers, all orders give the same.
+    pub(super) fn late_extreme(&mut self, op: BinaryOp, a: &'a Expr, b: &'a Expr) -> Option<Value> {
+        let scalar = a.ty.scalar().filter(|scalar| scalar.is_int())?;
+        let is_extreme = matches!(op, BinaryOp::Min | BinaryOp::Max);
+        let is_chain = matches!(&a.kind, ExprKind::Binary(inner, ..) if *inner == op);
+        if self.carried.is_empty() || !is_extreme || !is_chain {
+            return None;
+        }
+        let mut operands = Vec::new();
+        let mut rest = a;
+        while let ExprKind::Binary(inner, first, second) = &rest.kind
+            && *inner == op
+        {
+            operands.push(&**second);
+            rest = first;
+        }
+        operands.push(rest);
+        operands.reverse();
+        operands.push(b);
+        let (mut early, mut late) = (Vec::new(), Vec::new());
+        for operand in operands {
+            let is_late = self.waits(operand);
+            let value = self.expr(operand)[0];
+            if is_late { late.push(value) } else { early.push(value) }
+        }
+        let mut all = early.into_iter().chain(late);
+        let first = all.next()?;
+        Some(all.fold(first, |best, value| self.binary(op, scalar, &[best], &[value], None)[0]))
+    }
+
+    /// Whether an expression depends on a carried element.
+    fn waits(&self, expr: &Expr) -> bool {
+        let is_carried = |element: &Element1| self.carried.iter().any(|it| it.load == element);
+        let mut found = matches!(&expr.kind, ExprKind::Element(element) if is_carried(element));
+        expr_children(expr, &mut |child| found = found || self.waits(child));
+        found
+    }
+
     /// Hands what was stored to the next round.
     pub(super) fn carry_on(&mut self, element: &Element1, lanes: &[Value]) {
         for it in self.carried.iter().filter(|it| it.store == element) {
@@ -152,7 +193,7 @@ fn is_one_before(
 ) -> bool {
     let mut counting = 0;
     let pairs = load.indices.iter().zip(&store.indices);
-    let fits = pairs.map(|(a, b)| {
+    let mut fits = pairs.map(|(a, b)| {
         let (Some(step), Some(other)) =
             (steps(a, counters, assigned), steps(b, counters, assigned))
         else {
@@ -165,7 +206,7 @@ fn is_one_before(
             _ => false,
         }
     });
-    fits.fold(true, |all, fits| all && fits) && counting == 1
+    fits.all(|fits| fits) && counting == 1
 }
 
 /// How much greater the second of two sums is, if they differ by a constant.

@@ -227,6 +227,9 @@ impl<'a> Gen<'a, '_> {
     fn binary_expr(&mut self, op: BinaryOp, a: &'a Expr, b: &'a Expr) -> Lanes {
         let ty = &a.ty;
         let divisor = const_int(b);
+        if let Some(value) = self.late_extreme(op, a, b) {
+            return vec![value];
+        }
         let left = self.operand(a, std::iter::once(b));
         let right = self.expr(b);
         match ty {

@@ -213,8 +213,13 @@ impl<'a> Gen<'a, '_> {
         let mut all = None;
         for it in &uses.all {
             let length = self.get_vars(it.array)[2 + it.axis as usize];
+            let is_counter =
+                matches!(&it.index.kind, ExprKind::Local(local) if uses.counters.contains(local));
+            let from_zero = matches!(rounds.start.kind, ExprKind::Const(Const::Int(0..)));
             let first = self.index_at(&it.index, &uses.counters, start);
-            let fits = if it.counts {
+            let fits = if is_counter && from_zero {
+                self.b.ins().icmp(IntCC::SignedLessThanOrEqual, stop, length)
+            } else if it.counts {
                 // From the first index on there are as many elements as there are rounds. Sums of indices may wrap: then the
                 // first is no index, or the last one is reached without leaving the range.
                 let below = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, first, length);
