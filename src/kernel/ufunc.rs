@@ -15,7 +15,7 @@ use super::marshal;
 use super::rules::{self, Rule};
 use super::syntax::Name;
 use super::types::Ty;
-use super::value::{Array, DType, ExceptionKind, KernelDef, Raised, Run, Scalar, Value};
+use super::value::{Array, Builtin, DType, ExceptionKind, KernelDef, Raised, Run, Scalar, Value};
 
 fn fail<T>(kind: ExceptionKind, message: impl AsRef<str>) -> Run<T> {
     Err(Raised::new(kind, message).into())
@@ -178,9 +178,27 @@ fn elements(
     Ok(Elements { spec, operands, returns })
 }
 
+/// Lists and tuples among these as arrays.
+fn arrays_of_lists(host: &mut Host, args: &[Value]) -> Run<Vec<Value>> {
+    let make = Value::Builtin(Builtin("numpy.array"));
+    let mut arrays = Vec::with_capacity(args.len());
+    for arg in args {
+        arrays.push(match arg {
+            Value::List(_) | Value::Tuple(_) => host.call(&make, vec![arg.clone()], Vec::new())?,
+            other => other.clone(),
+        });
+    }
+    Ok(arrays)
+}
+
 /// The arguments with those that `out=` names behind them. A ufunc takes no other keyword here.
-fn with_out(def: &KernelDef, args: &[Value], keywords: &[(Name, Value)]) -> Run<Vec<Value>> {
-    let mut args = args.to_vec();
+fn with_out(
+    host: &mut Host,
+    def: &KernelDef,
+    args: &[Value],
+    keywords: &[(Name, Value)],
+) -> Run<Vec<Value>> {
+    let mut args = arrays_of_lists(host, args)?;
     for (name, value) in keywords {
         match (&**name, value) {
             ("out", Value::None) => {}
@@ -204,7 +222,7 @@ pub(crate) fn call(
     args: &[Value],
     keywords: &[(Name, Value)],
 ) -> Run<Value> {
-    let args = &with_out(def, args, keywords)?;
+    let args = &with_out(host, def, args, keywords)?;
     let count = def.function.params.positional.len();
     if args.len() < count || args.len() > count + 1 {
         let message = format!(
@@ -261,6 +279,7 @@ pub(crate) fn call_method(
         let message = format!("{method} only supported for binary functions");
         return fail(ExceptionKind::ValueError, message);
     }
+    let args = &arrays_of_lists(host, args)?[..];
     let keyword = |name: &str| keywords.iter().find(|(key, _)| &**key == name).map(|(_, v)| v);
     match (method, args) {
         ("outer", [a, b]) => {
@@ -408,7 +427,7 @@ pub(crate) fn call_rows(
     args: &[Value],
     keywords: &[(Name, Value)],
 ) -> Run<Value> {
-    let args = &with_out(def, args, keywords)?;
+    let args = &with_out(host, def, args, keywords)?;
     let Some(rows) = Rows::parse(layout) else {
         return Err(refuse(def, format!("{layout:?} is no layout"))
             .hint("write one like \"(n),(n)->()\"")
