@@ -346,6 +346,9 @@ fn fold(
             format!("zero-size array to reduction operation {} which has no identity", def.name());
         return fail(ExceptionKind::ValueError, message);
     }
+    if length == 0 {
+        return zeros(&elements.returns, array.shape());
+    }
     let mut shape = array.shape().to_vec();
     let full = shape.clone();
     let mut strides = array.strides().to_vec();
@@ -362,9 +365,6 @@ fn fold(
             let offset = (from as isize + at as isize * stride) as usize;
             array.read(offset).unwrap_or(Scalar::Bool(false))
         };
-        if length == 0 {
-            continue;
-        }
         let mut sum = read(0).cast(&elements.returns);
         for at in 0..length {
             if at > 0 {
@@ -607,7 +607,11 @@ impl Block {
         let (outer_shape, core_shape) = array.shape().split_at(split);
         let (outer_strides, core_strides) = array.strides().split_at(split);
         let dtype = array.dtype().clone();
-        let outer = array.with(array.offset(), outer_shape.to_vec(), outer_strides.to_vec(), dtype);
+        // The blocks of an empty array have nothing in them, and no place.
+        let outer = match array.len() {
+            0 => zeros(&dtype, &[])?,
+            _ => array.with(array.offset(), outer_shape.to_vec(), outer_strides.to_vec(), dtype),
+        };
         let Some(outer) = outer.broadcast(shape) else {
             return fail(ExceptionKind::ValueError, "operands could not be broadcast together");
         };

@@ -96,6 +96,7 @@ out = np.zeros(3, dtype=np.int64)
 print(add(np.arange(3), 10, out=out) is out, out)
 rows = np.zeros((2, 2))
 print(scaled(np.ones((2, 2)), np.array([2.0, 3.0]), out=rows) is rows, rows)
+print(add([1, 2], (3, 4)), add.accumulate(np.zeros(0, dtype=np.int64)), scaled(np.zeros((2, 0)), 1.0).shape)
 print(histogram(5))
 m = np.arange(6).reshape(2, 3)
 for results in (joined(m, m[0]), turned(m), found(m), along(np.arange(24).reshape(2, 3, 4), 1)):

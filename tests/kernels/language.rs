@@ -4,7 +4,9 @@
 use super::support::Work;
 
 /// Recursion in a conditional expression, arrays that are unpacked, the program's own exceptions, `out=`, arrays that
-/// `prange` reduces into, keywords and axes of NumPy's functions, the order of equal items.
+/// `prange` reduces into, keywords and axes of NumPy's functions, the order of equal items, ufuncs of lists and of nothing.
+///
+/// Kills: `out=` dropped.
 #[test]
 fn kernels_print_what_numba_prints() {
     let work = Work::new("language");
