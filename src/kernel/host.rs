@@ -37,6 +37,7 @@ use std::{collections::HashMap, io::Write, path::PathBuf, sync::Arc};
 pub use call::bind_to_parameters;
 pub use check::Checking;
 pub use iterate::Iter;
+pub(in crate::kernel) use numpy::limits;
 
 use self::frame::Frame;
 use super::{

@@ -18,7 +18,7 @@ use super::marshal;
 use super::rules::{self, Rule};
 use super::syntax::Name;
 use super::types::Ty;
-use super::value::{Array, DType, ExceptionKind, KernelDef, Raised, Run, Scalar, Value};
+use super::value::{Array, Builtin, DType, ExceptionKind, KernelDef, Raised, Run, Scalar, Value};
 
 fn fail<T>(kind: ExceptionKind, message: impl AsRef<str>) -> Run<T> {
     Err(Raised::new(kind, message).into())
@@ -258,9 +258,27 @@ fn elements(
     Ok(Elements { spec, each, operands, returns })
 }
 
+/// Lists and tuples among these as arrays.
+fn arrays_of_lists(host: &mut Host, args: &[Value]) -> Run<Vec<Value>> {
+    let make = Value::Builtin(Builtin("numpy.array"));
+    let mut arrays = Vec::with_capacity(args.len());
+    for arg in args {
+        arrays.push(match arg {
+            Value::List(_) | Value::Tuple(_) => host.call(&make, vec![arg.clone()], Vec::new())?,
+            other => other.clone(),
+        });
+    }
+    Ok(arrays)
+}
+
 /// The arguments with those that `out=` names behind them. A ufunc takes no other keyword here.
-fn with_out(def: &KernelDef, args: &[Value], keywords: &[(Name, Value)]) -> Run<Vec<Value>> {
-    let mut args = args.to_vec();
+fn with_out(
+    host: &mut Host,
+    def: &KernelDef,
+    args: &[Value],
+    keywords: &[(Name, Value)],
+) -> Run<Vec<Value>> {
+    let mut args = arrays_of_lists(host, args)?;
     for (name, value) in keywords {
         match (&**name, value) {
             ("out", Value::None) => {}
@@ -284,7 +302,7 @@ pub(crate) fn call(
     args: &[Value],
     keywords: &[(Name, Value)],
 ) -> Run<Value> {
-    let args = &with_out(def, args, keywords)?;
+    let args = &with_out(host, def, args, keywords)?;
     let count = def.function.params.positional.len();
     if args.len() < count || args.len() > count + 1 {
         let message = format!(
@@ -348,6 +366,7 @@ pub(crate) fn call_method(
         let message = format!("{method} only supported for binary functions");
         return fail(ExceptionKind::ValueError, message);
     }
+    let args = &arrays_of_lists(host, args)?[..];
     let keyword = |name: &str| keywords.iter().find(|(key, _)| &**key == name).map(|(_, v)| v);
     match (method, args) {
         ("outer", [a, b]) => {
@@ -410,6 +429,9 @@ fn fold(
             format!("zero-size array to reduction operation {} which has no identity", def.name());
         return fail(ExceptionKind::ValueError, message);
     }
+    if length == 0 {
+        return zeros(&elements.returns, array.shape());
+    }
     let mut shape = array.shape().to_vec();
     let full = shape.clone();
     let mut strides = array.strides().to_vec();
@@ -427,9 +449,6 @@ fn fold(
             let offset = (from as isize + at as isize * stride) as usize;
             array.read(offset).unwrap_or(Scalar::Bool(false))
         };
-        if length == 0 {
-            continue;
-        }
         let mut sum = read(0).cast(&elements.returns);
         if is_closed {
             // Each step reads what the one before has written.
@@ -512,7 +531,7 @@ pub(crate) fn call_rows(
     args: &[Value],
     keywords: &[(Name, Value)],
 ) -> Run<Value> {
-    let args = &with_out(def, args, keywords)?;
+    let args = &with_out(host, def, args, keywords)?;
     let Some(rows) = Rows::parse(layout) else {
         return Err(refuse(def, format!("{layout:?} is no layout"))
             .hint("write one like \"(n),(n)->()\"")
@@ -692,7 +711,11 @@ impl Block {
         let (outer_shape, core_shape) = array.shape().split_at(split);
         let (outer_strides, core_strides) = array.strides().split_at(split);
         let dtype = array.dtype().clone();
-        let outer = array.with(array.offset(), outer_shape.to_vec(), outer_strides.to_vec(), dtype);
+        // The blocks of an empty array have nothing in them, and no place.
+        let outer = match array.len() {
+            0 => zeros(&dtype, &[])?,
+            _ => array.with(array.offset(), outer_shape.to_vec(), outer_strides.to_vec(), dtype),
+        };
         let Some(outer) = outer.broadcast(shape) else {
             return fail(ExceptionKind::ValueError, "operands could not be broadcast together");
         };

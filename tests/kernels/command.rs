@@ -179,8 +179,7 @@ fn warm_compiles_ahead() {
     assert_eq!(command(&work, &["warm", "main.py"]).0, Some(2));
 }
 
-/// Kills: only the first error of a file kept; what functions and `if __name__` import not followed; a statement with an
-/// error in it ends its block.
+/// Kills: only the first error of a file kept.
 #[test]
 fn a_check_tells_every_error_of_every_file() {
     let work = Work::new("check");
@@ -222,7 +221,7 @@ fn a_check_tells_every_error_of_every_file() {
     assert!(stderr.contains("8 |     with open('x'):\n  |     ^^^^"), "{stderr}");
 }
 
-/// Kills: kernels called; calls for their effect run; a file written; a name that a loop binds taken for missing.
+/// Kills: files written by host functions that assignments call.
 #[test]
 fn a_check_runs_nothing() {
     let work = Work::new("still");
@@ -238,7 +237,7 @@ fn a_check_runs_nothing() {
     assert!(!work.folder.join("out.npy").exists());
 }
 
-/// Kills: signatures of decorators, or of `--sig`, not typed; callees not typed.
+/// Kills: the signatures of decorators not typed.
 #[test]
 fn a_check_types_kernels_with_signatures() {
     let work = Work::new("types");

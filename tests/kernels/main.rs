@@ -9,6 +9,7 @@
 mod command;
 mod edits;
 mod generator;
+mod language;
 mod programs;
 mod reload;
 mod session;

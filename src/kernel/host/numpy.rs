@@ -16,6 +16,7 @@ mod ufunc;
 
 use std::sync::Arc;
 
+pub(in crate::kernel) use make::limits;
 pub(super) use make::make_scalar;
 pub(super) use select::{get_item, record_item, set_item, set_record_item};
 pub(super) use ufunc::{binary, binary_in_place, compare, unary};
@@ -102,6 +103,7 @@ const NAMES: &[&str] = &[
     "numpy.eye",
     "numpy.fabs",
     "numpy.fill_diagonal",
+    "numpy.finfo",
     "numpy.flatnonzero",
     "numpy.flip",
     "numpy.fliplr",
@@ -125,6 +127,7 @@ const NAMES: &[&str] = &[
     "numpy.hstack",
     "numpy.hypot",
     "numpy.identity",
+    "numpy.iinfo",
     "numpy.imag",
     "numpy.inner",
     "numpy.integer",

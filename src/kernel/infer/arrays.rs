@@ -9,6 +9,8 @@ use super::calls::{Keywords, math_named};
 use super::expr::{if_else, is_array, scalar_binary};
 use super::val::{Val, dtype_of, ir_scalar, ir_type};
 use super::walk::{Res, Walker};
+use crate::kernel::dtype::DType;
+use crate::kernel::host::limits;
 use crate::kernel::ir::{
     self, Access, BinaryOp as Op, Element1, Elementwise, Expr, ExprKind, Fill, Fold, FoldOp,
     MathFn, OnZero, SetView, StmtKind, Subscript, UnaryOp as Un,
@@ -521,7 +523,9 @@ impl Walker<'_> {
     ) -> Res<&'static str> {
         match many {
             Val::Run { ty: Ty::Array(index), .. }
-                if index.dtype == Ty::Bool && (index.ndim == 1 && array.ndim == 1) =>
+                if index.dtype == Ty::Bool
+                    && index.ndim == 1
+                    && (array.ndim == 1 || (array.ndim == 2 && mask == "take_mask")) =>
             {
                 Ok(mask)
             }
@@ -947,6 +951,13 @@ impl Walker<'_> {
                 let expr = expr.clone();
                 Some(self.transposed(&array, expr, axes))
             }
+            "transpose" => {
+                let order = match <[Val; 1]>::try_from(args) {
+                    Ok([order]) => order,
+                    Err(axes) => Val::Tuple(axes),
+                };
+                self.numpy_function("transpose", &[object, order], &Vec::new(), span)?
+            }
             "sort" if args.is_empty() => {
                 self.writable(&array, span)?;
                 Some(self.prelude("sort_in_place", vec![object])?)
@@ -988,37 +999,13 @@ impl Walker<'_> {
         let positional =
             |index: usize, name: &str| args.get(index).cloned().or_else(|| keyword(name));
         let given = |val: Option<Val>| val.filter(|val| !val.is_none());
-        for (key, _) in keywords {
-            if !matches!(
-                &**key,
-                "dtype"
-                    | "axis"
-                    | "shape"
-                    | "fill_value"
-                    | "start"
-                    | "stop"
-                    | "step"
-                    | "num"
-                    | "k"
-                    | "N"
-                    | "M"
-                    | "decimals"
-                    | "a"
-                    | "size"
-                    | "a_min"
-                    | "a_max"
-                    | "side"
-                    | "v"
-                    | "n"
-                    | "like"
-                    | "order"
-            ) {
-                return self.refuse_at(
-                    span,
-                    format!("np.{name} takes no keyword `{key}` in kernels"),
-                    "give the arguments by position",
-                );
-            }
+        let taken = keywords_of(name);
+        if let Some((key, _)) = keywords.iter().find(|(key, _)| !taken.contains(&&**key)) {
+            return self.refuse_at(
+                span,
+                format!("np.{name} takes no keyword `{key}` in kernels"),
+                "give the arguments by position, or leave it out",
+            );
         }
         let dtype = match given(keyword("dtype").or_else(|| {
             let index = match name {
@@ -1052,9 +1039,6 @@ impl Walker<'_> {
                     "sum"
                         | "argmin"
                         | "argmax"
-                        | "sort"
-                        | "argsort"
-                        | "flip"
                         | "any"
                         | "all"
                         | "prod"
@@ -1177,10 +1161,22 @@ impl Walker<'_> {
                     Val::Run { ty: Ty::Array(array), .. } if array.dtype.is_number() => {
                         let ty = dtype.unwrap_or_else(|| sum_type(&array.dtype));
                         match axis {
-                            Some(axis) if array.ndim > 1 && name == "sum" => {
-                                Some(self.prelude("sum_axis", vec![val, axis, Val::DType(ty)])?)
+                            Some(_) if name != "sum" => return self.no_axis(name, span),
+                            Some(axis) if array.ndim > 1 => {
+                                let by = match self.known_axis(&axis, array.ndim, span)? {
+                                    true => "sum_axis",
+                                    false if array.ndim <= 3 => "sum_any_axis",
+                                    false => return self.no_axis(name, span),
+                                };
+                                Some(self.prelude(by, vec![val, axis, Val::DType(ty)])?)
                             }
-                            Some(_) if array.ndim > 1 => return self.no_axis(name, span),
+                            Some(axis) if !self.known_axis(&axis, 1, span)? => {
+                                return self.refuse_at(
+                                    span,
+                                    "the axis of an array with one axis must be constant",
+                                    "leave it out",
+                                );
+                            }
                             _ => Some(self.fold(
                                 val,
                                 if name == "sum" { FoldOp::Sum } else { FoldOp::Product },
@@ -1198,7 +1194,7 @@ impl Walker<'_> {
                     Val::Run { ty: Ty::Array(array), .. }
                         if array.dtype.is_number() && array.dtype != Ty::Complex128 =>
                     {
-                        if axis.is_some() && array.ndim > 1 {
+                        if axis.is_some() {
                             return self.no_axis(name, span);
                         }
                         let (op, which) = if name == "min" {
@@ -1246,9 +1242,7 @@ impl Walker<'_> {
             }
             "mean" | "var" | "std" => {
                 let Some(val) = first else { return Ok(None) };
-                if axis.is_some()
-                    && matches!(&val, Val::Run { ty: Ty::Array(array), .. } if array.ndim > 1)
-                {
+                if axis.is_some() {
                     return self.no_axis(name, span);
                 }
                 match &val {
@@ -1260,20 +1254,25 @@ impl Walker<'_> {
             }
             "argmin" | "argmax" => {
                 let Some(val) = first.filter(is_array) else { return Ok(None) };
-                let flat = match (&val, axis) {
-                    (Val::Run { ty: Ty::Array(array), .. }, Some(axis)) if array.ndim > 1 => {
+                if let (Val::Run { ty: Ty::Array(array), .. }, Some(axis)) = (&val, axis) {
+                    if !self.known_axis(&axis, array.ndim, span)? {
+                        return self.refuse_at(
+                            span,
+                            "the axis must be constant",
+                            "write it as a number",
+                        );
+                    }
+                    if array.ndim > 1 {
                         let name = if name == "argmin" { "argmin_axis" } else { "argmax_axis" };
                         return self.prelude(name, vec![val, axis]).map(Some);
                     }
-                    _ => self.flat(val)?,
-                };
+                }
+                let flat = self.flat(val)?;
                 Some(self.prelude(name, vec![flat])?)
             }
             "cumsum" | "cumprod" => {
                 let Some(val) = first.filter(is_array) else { return Ok(None) };
-                if axis.is_some()
-                    && matches!(&val, Val::Run { ty: Ty::Array(array), .. } if array.ndim > 1)
-                {
+                if axis.is_some() {
                     return self.no_axis(name, span);
                 }
                 let ty = match &val {
@@ -1306,11 +1305,20 @@ impl Walker<'_> {
             }
             "sort" | "argsort" => {
                 let Some(val) = first.filter(is_array) else { return Ok(None) };
-                if name == "sort" {
+                let rest = args.len() > 1;
+                if name == "sort" && !rest {
                     let copy = self.copy(val)?;
-                    Some(self.prelude("sorted_copy", vec![copy])?)
-                } else {
-                    Some(self.prelude("argsort", vec![val])?)
+                    return self.prelude("sorted_copy", vec![copy]).map(Some);
+                }
+                let kind = keyword("kind");
+                match kind.as_ref().map(|kind| kind.known_str().map(|kind| &**kind)) {
+                    None | Some(Some("quicksort")) if !rest => {
+                        Some(self.prelude("argsort", vec![val])?)
+                    }
+                    Some(Some("mergesort")) if !rest => {
+                        Some(self.prelude("argsort_stable", vec![val])?)
+                    }
+                    _ => None,
                 }
             }
             "dot" | "vdot" | "matmul" => match args {
@@ -1381,12 +1389,12 @@ impl Walker<'_> {
             "outer" | "diff" | "trace" | "flip" | "median" | "array_equal" | "searchsorted"
             | "unique" | "bincount" | "interp" | "repeat" | "roll" | "ptp" | "cross" | "kron"
             | "convolve" | "tril" | "triu" | "diag" | "fliplr" | "flipud" | "allclose"
-            | "nansum" | "nanmin" | "nanmax" | "nanmean" | "vstack" | "hstack" | "take" => {
+            | "nansum" | "nanmin" | "nanmax" | "nanmean" | "take" | "append" | "argwhere"
+            | "percentile" | "quantile" => {
                 let known = super::prelude::function(name);
                 match known {
                     Some(function)
                         if args.len() <= function.params.positional.len()
-                            && keywords.is_empty()
                             && args.len()
                                 >= function
                                     .params
@@ -1397,7 +1405,9 @@ impl Walker<'_> {
                     {
                         let mut all = args.to_vec();
                         for param in &function.params.positional[args.len()..] {
-                            if let Some(default) = &param.default {
+                            if let Some(given) = keyword(&param.name) {
+                                all.push(given);
+                            } else if let Some(default) = &param.default {
                                 all.push(self.expr(default)?);
                             }
                         }
@@ -1406,20 +1416,14 @@ impl Walker<'_> {
                     _ => None,
                 }
             }
-            "concatenate" => match args {
-                [parts] => match self.items(parts.clone()) {
-                    Ok(items) if !items.is_empty() => {
-                        let mut items = items.into_iter();
-                        let mut joined = items.next().unwrap_or_else(Val::none);
-                        for item in items {
-                            joined = self.prelude("concatenate", vec![joined, item])?;
-                        }
-                        Some(joined)
-                    }
-                    _ => None,
-                },
-                _ => None,
-            },
+            "concatenate" | "stack" | "vstack" | "hstack" | "column_stack" => {
+                let Some(parts) = args.first().cloned() else { return Ok(None) };
+                let items = match self.items(parts) {
+                    Ok(items) if items.iter().all(is_array) && args.len() <= 2 => items,
+                    _ => return Ok(None),
+                };
+                self.joined(name, items, given(positional(1, "axis")), span)?
+            }
             "ndindex" => Some(Val::Indices(self.lengths(args.to_vec(), span)?, None)),
             "ndenumerate" => match first {
                 Some(Val::Run { ty: Ty::Array(array), expr, .. }) => {
@@ -1434,7 +1438,10 @@ impl Walker<'_> {
                 _ => None,
             },
             "dtype" => args.first().and_then(dtype_of).map(Val::DType),
-            "iinfo" | "finfo" => args.first().and_then(dtype_of).map(Val::DType),
+            "iinfo" | "finfo" => {
+                let dtype = args.first().and_then(dtype_of).and_then(|ty| DType::from_ty(&ty));
+                dtype.and_then(|dtype| limits(name, &dtype)).map(Val::Host)
+            }
             "ndim" => match first {
                 Some(Val::Run { ty: Ty::Array(array), .. }) => {
                     Some(Val::int(i64::from(array.ndim)))
@@ -1443,6 +1450,68 @@ impl Walker<'_> {
             },
             _ => None,
         })
+    }
+
+    /// Whether an axis is constant; refuses one that an array with so many does not have.
+    fn known_axis(&self, axis: &Val, ndim: u8, span: Span) -> Res<bool> {
+        let ndim = i64::from(ndim);
+        match axis.known_int() {
+            None => Ok(false),
+            Some(axis) if (-ndim..ndim).contains(&axis) => Ok(true),
+            Some(axis) => self.refuse_at(
+                span,
+                format!("axis {axis} is out of bounds for an array with {ndim} dimensions"),
+                "count axes from 0, or from the last with -1",
+            ),
+        }
+    }
+
+    /// `np.concatenate` and its kin.
+    fn joined(
+        &mut self,
+        name: &str,
+        items: Vec<Val>,
+        axis: Option<Val>,
+        span: Span,
+    ) -> Res<Option<Val>> {
+        let Some(Val::Run { ty: Ty::Array(first), .. }) = items.first() else { return Ok(None) };
+        let ndim = i64::from(first.ndim) + i64::from(name == "stack");
+        let axis = match (name, axis) {
+            ("concatenate" | "stack", Some(axis)) => {
+                if !self.known_axis(&axis, ndim as u8, span)? {
+                    return self.refuse_at(
+                        span,
+                        "the axis must be constant",
+                        "write it as a number",
+                    );
+                }
+                axis.known_int().unwrap_or(0).rem_euclid(ndim)
+            }
+            (_, Some(_)) => return Ok(None),
+            ("hstack", None) => i64::from(first.ndim > 1),
+            ("column_stack", None) => 1,
+            _ => 0,
+        };
+        let is_alone = items.len() == 1;
+        let mut joined = None;
+        for item in items {
+            let is_flat = matches!(&item, Val::Run { ty: Ty::Array(array), .. } if array.ndim == 1);
+            let item = match name {
+                "stack" => self.prelude("with_axis", vec![item, Val::int(axis)])?,
+                "vstack" | "column_stack" if is_flat => {
+                    self.prelude("with_axis", vec![item, Val::int(axis)])?
+                }
+                _ => item,
+            };
+            joined = Some(match joined {
+                None => item,
+                Some(before) => self.prelude("concatenate", vec![before, item, Val::int(axis)])?,
+            });
+        }
+        match joined {
+            Some(joined) if is_alone => self.copy(joined).map(Some),
+            joined => Ok(joined),
+        }
     }
 
     fn no_axis<T>(&self, name: &str, span: Span) -> Res<T> {
@@ -1881,6 +1950,33 @@ pub(super) fn mean_type(ty: &Ty) -> Ty {
     match ty {
         Ty::Bool | Ty::Int(_) => Ty::Float64,
         other => other.clone(),
+    }
+}
+
+/// The keywords that a function of NumPy takes in kernels.
+fn keywords_of(name: &str) -> &'static [&'static str] {
+    match name {
+        "zeros" | "ones" | "empty" => &["shape", "dtype"],
+        "full" => &["shape", "fill_value", "dtype"],
+        "zeros_like" | "ones_like" | "empty_like" => &["a", "dtype"],
+        "full_like" => &["a", "fill_value", "dtype"],
+        "arange" => &["start", "stop", "step", "dtype"],
+        "linspace" => &["start", "stop", "num"],
+        "eye" => &["N", "M", "k", "dtype"],
+        "identity" => &["n", "dtype"],
+        "array" | "asarray" => &["dtype"],
+        "sum" => &["a", "axis", "dtype"],
+        "prod" | "min" | "max" | "mean" | "var" | "std" | "any" | "all" | "argmin" | "argmax"
+        | "cumsum" | "cumprod" => &["a", "axis"],
+        "clip" => &["a", "a_min", "a_max"],
+        "round" | "around" => &["a", "decimals"],
+        "argsort" => &["kind"],
+        "concatenate" | "stack" => &["axis"],
+        "searchsorted" => &["side"],
+        "diff" => &["n"],
+        "tril" | "triu" => &["k"],
+        "bincount" => &["minlength"],
+        _ => &[],
     }
 }
 

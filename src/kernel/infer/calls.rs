@@ -1215,6 +1215,18 @@ impl Walker<'_> {
                 Some(self.transposed(ty, expr.clone(), axes))
             }
             ("ravel", [array]) => Some(self.flat(array.clone())?),
+            ("too_many_dimensions", [array]) => {
+                return self.refuse(
+                    format!("this is not supported for {}", array.describe()),
+                    "write it as loops",
+                );
+            }
+            ("different_dimensions", [a, b]) => {
+                return self.refuse(
+                    format!("{} and {} cannot be joined", a.describe(), b.describe()),
+                    "give them as many axes as each other",
+                );
+            }
             ("raise_value", [message]) => {
                 let text = message.known_str().cloned().unwrap_or_default();
                 let args = vec![Expr::str(&text)];

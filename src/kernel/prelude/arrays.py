@@ -78,6 +78,52 @@ def sum_axis(a, axis, dtype):
     return out
 
 
+def sum_any_axis(a, axis, dtype):
+    if axis == 0:
+        return sum_axis(a, 0, dtype)
+    if axis == 1:
+        return sum_axis(a, 1, dtype)
+    if a.ndim > 2:
+        if axis == 2:
+            return sum_axis(a, 2, dtype)
+    if axis < 0 or axis > 3:
+        raise ValueError("Numba does not support sum with axis parameter outside the range 0 to 3.")
+    raise ValueError("axis is out of bounds for array")
+
+
+def quantile(a, q):
+    return percentile(a, q * 100.0)
+
+
+def percentile(a, q):
+    if _prelude.is_array(q):
+        out = np.empty(q.shape[0])
+        for i in range(q.shape[0]):
+            out[i] = percentile_one(a, q[i] * 1.0)
+        return out
+    return percentile_one(a, q * 1.0)
+
+
+def percentile_one(a, q):
+    b = _prelude.ravel(a) * 1.0
+    n = b.shape[0]
+    if q < 0.0 or q > 100.0:
+        raise ValueError("Percentiles must be in the range [0, 100]")
+    if n == 0:
+        return np.nan
+    sort_vector(b)
+    if np.isnan(b[n - 1]):
+        return np.nan
+    if n == 1:
+        return b[0]
+    if q == 100.0:
+        return b[n - 1]
+    rank = 1 + (n - 1) * q / 100.0
+    whole = int(math.floor(rank))
+    part = rank - whole
+    return b[whole - 1] * (1 - part) + b[whole] * part
+
+
 def argmin(a):
     if a.size == 0:
         raise ValueError("attempt to get argmin of an empty sequence")
@@ -198,13 +244,21 @@ def take_mask(a, mask):
     for m in mask:
         if m:
             n += 1
-    out = np.empty(n, a.dtype)
+    if a.ndim == 1:
+        out = np.empty(n, a.dtype)
+        k = 0
+        for i in range(mask.shape[0]):
+            if mask[i]:
+                out[k] = a[i]
+                k += 1
+        return out
+    rows = np.empty((n, a.shape[1]), a.dtype)
     k = 0
     for i in range(mask.shape[0]):
         if mask[i]:
-            out[k] = a[i]
+            rows[k] = a[i]
             k += 1
-    return out
+    return rows
 
 
 def take_items(a, items):
@@ -259,7 +313,43 @@ def put_items_array(a, items, values):
 
 
 def nonzero(a):
-    return (flatnonzero(a),)
+    if a.ndim == 1:
+        return (flatnonzero(a),)
+    n = np.count_nonzero(a)
+    k = 0
+    first = np.empty(n, np.int64)
+    second = np.empty(n, np.int64)
+    if a.ndim == 2:
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                if a[i, j]:
+                    first[k] = i
+                    second[k] = j
+                    k += 1
+        return first, second
+    if a.ndim == 3:
+        third = np.empty(n, np.int64)
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                for m in range(a.shape[2]):
+                    if a[i, j, m]:
+                        first[k] = i
+                        second[k] = j
+                        third[k] = m
+                        k += 1
+        return first, second, third
+    return _prelude.too_many_dimensions(a)
+
+
+def argwhere(a):
+    places = nonzero(a)
+    out = np.empty((places[0].shape[0], a.ndim), np.int64)
+    out[:, 0] = places[0]
+    if a.ndim > 1:
+        out[:, 1] = places[1]
+    if a.ndim > 2:
+        out[:, 2] = places[2]
+    return out
 
 
 def flatnonzero(a):
@@ -366,6 +456,67 @@ def sorted_copy(a):
 
 
 def argsort(a):
+    # Numba's quicksort, step by step: where items are equal their order is its.
+    n = a.shape[0]
+    order = np.arange(n)
+    if n < 2:
+        return order
+    stack = np.empty(256, np.int64)
+    stack[0] = 0
+    stack[1] = n - 1
+    top = 2
+    while top > 0:
+        top -= 2
+        low = stack[top]
+        high = stack[top + 1]
+        while high - low >= 15:
+            mid = (low + high) >> 1
+            if less(a[order[mid]], a[order[low]]):
+                order[low], order[mid] = order[mid], order[low]
+            if less(a[order[high]], a[order[mid]]):
+                order[high], order[mid] = order[mid], order[high]
+            if less(a[order[mid]], a[order[low]]):
+                order[low], order[mid] = order[mid], order[low]
+            pivot = a[order[mid]]
+            order[high], order[mid] = order[mid], order[high]
+            i = low
+            j = high - 1
+            while True:
+                while i < high and less(a[order[i]], pivot):
+                    i += 1
+                while j >= low and less(pivot, a[order[j]]):
+                    j -= 1
+                if i >= j:
+                    break
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+            order[i], order[high] = order[high], order[i]
+            # The longer part waits on the stack, so that the stack stays short.
+            if high - i > i - low:
+                if high > i:
+                    stack[top] = i + 1
+                    stack[top + 1] = high
+                    top += 2
+                high = i - 1
+            else:
+                if i > low:
+                    stack[top] = low
+                    stack[top + 1] = i - 1
+                    top += 2
+                low = i + 1
+        for k in range(low + 1, high + 1):
+            item = order[k]
+            v = a[item]
+            m = k
+            while m > low and less(v, a[order[m - 1]]):
+                order[m] = order[m - 1]
+                m -= 1
+            order[m] = item
+    return order
+
+
+def argsort_stable(a):
     # Merge sort: equal items keep their order.
     n = a.shape[0]
     order = np.arange(n)
@@ -397,12 +548,19 @@ def outer(a, b):
     return x[:, None] * y[None, :]
 
 
-def diff(a):
-    n = max(a.shape[0] - 1, 0)
-    out = np.empty(n, a.dtype)
-    for i in range(n):
-        out[i] = a[i + 1] - a[i]
+def diff(a, n=1):
+    out = a.copy()
+    for _ in range(n):
+        out = diff_once(out)
     return out
+
+
+def diff_once(a):
+    if a.ndim == 1:
+        return a[1:] - a[:-1]
+    if a.ndim == 2:
+        return a[:, 1:] - a[:, :-1]
+    return _prelude.too_many_dimensions(a)
 
 
 def trace(a):
@@ -413,7 +571,13 @@ def trace(a):
 
 
 def flip(a):
-    return a[::-1]
+    if a.ndim == 1:
+        return a[::-1]
+    if a.ndim == 2:
+        return a[::-1, ::-1]
+    if a.ndim == 3:
+        return a[::-1, ::-1, ::-1]
+    return _prelude.too_many_dimensions(a)
 
 
 def flipud(a):
@@ -462,12 +626,26 @@ def math_isclose(a, b):
     return abs(a - b) <= 1e-09 * max(abs(a), abs(b))
 
 
-def searchsorted(a, v):
+def searchsorted(a, v, side="left"):
     if _prelude.is_array(v):
         out = np.empty(v.shape[0], np.int64)
         for i in range(v.shape[0]):
-            out[i] = search_one(a, v[i])
+            out[i] = search_side(a, v[i], side)
         return out
+    return search_side(a, v, side)
+
+
+def search_side(a, v, side):
+    if side == "right":
+        lo = 0
+        hi = a.shape[0]
+        while lo < hi:
+            mid = (lo + hi) // 2
+            if less(v, a[mid]):
+                hi = mid
+            else:
+                lo = mid + 1
+        return lo
     return search_one(a, v)
 
 
@@ -494,8 +672,8 @@ def unique(a):
     return b[:n].copy()
 
 
-def bincount(a):
-    most = -1
+def bincount(a, minlength=0):
+    most = minlength - 1
     for v in a:
         if v < 0:
             raise ValueError("first argument must be non-negative")
@@ -516,10 +694,12 @@ def repeat(a, n):
 
 
 def roll(a, shift):
-    n = a.shape[0]
-    out = np.empty_like(a)
+    b = _prelude.ravel(a)
+    out = np.empty(a.shape, a.dtype)
+    flat = _prelude.ravel(out)
+    n = b.shape[0]
     for i in range(n):
-        out[(i + shift) % n] = a[i]
+        flat[(i + shift) % n] = b[i]
     return out
 
 
@@ -527,16 +707,94 @@ def ptp(a):
     return np.max(a) - np.min(a)
 
 
-def concatenate(a, b):
+def concatenate(a, b, axis):
+    if a.ndim != b.ndim:
+        return _prelude.different_dimensions(a, b)
     if a.ndim == 1:
         out = np.empty(a.shape[0] + b.shape[0], _prelude.promote(a, b))
         out[:a.shape[0]] = a
         out[a.shape[0]:] = b
         return out
-    joined = np.empty((a.shape[0] + b.shape[0], a.shape[1]), _prelude.promote(a, b))
-    joined[:a.shape[0]] = a
-    joined[a.shape[0]:] = b
+    first = _prelude.axis_first(a, axis)
+    second = _prelude.axis_first(b, axis)
+    n = first.shape[0]
+    if a.ndim == 2:
+        if first.shape[1] != second.shape[1]:
+            raise ValueError("np.concatenate(): input sizes over dimension do not match")
+        if axis == 0:
+            joined = np.empty((n + second.shape[0], a.shape[1]), _prelude.promote(a, b))
+        else:
+            joined = np.empty((a.shape[0], n + second.shape[0]), _prelude.promote(a, b))
+    elif a.ndim == 3:
+        if first.shape[1] != second.shape[1] or first.shape[2] != second.shape[2]:
+            raise ValueError("np.concatenate(): input sizes over dimension do not match")
+        if axis == 0:
+            joined = np.empty((n + second.shape[0], a.shape[1], a.shape[2]), _prelude.promote(a, b))
+        elif axis == 1:
+            joined = np.empty((a.shape[0], n + second.shape[0], a.shape[2]), _prelude.promote(a, b))
+        else:
+            joined = np.empty((a.shape[0], a.shape[1], n + second.shape[0]), _prelude.promote(a, b))
+    else:
+        return _prelude.too_many_dimensions(a)
+    target = _prelude.axis_first(joined, axis)
+    target[:n] = first
+    target[n:] = second
     return joined
+
+
+def with_axis(a, axis):
+    # A view with one more axis, of length one.
+    if a.ndim == 1:
+        if axis == 0:
+            return a[None, :]
+        return a[:, None]
+    if a.ndim == 2:
+        if axis == 0:
+            return a[None, :, :]
+        if axis == 1:
+            return a[:, None, :]
+        return a[:, :, None]
+    return _prelude.too_many_dimensions(a)
+
+
+def append(a, b):
+    first = _prelude.ravel(a)
+    if _prelude.is_array(b):
+        return concatenate(first, _prelude.ravel(b), 0)
+    return concatenate(first, np.full(1, b), 0)
+
+
+def take(a, items):
+    b = _prelude.ravel(a)
+    if _prelude.is_array(items):
+        return take_items(b, items)
+    return b[items]
+
+
+def tril(a, k=0):
+    out = np.zeros(a.shape, a.dtype)
+    for i in range(a.shape[0]):
+        for j in range(min(i + k + 1, a.shape[1])):
+            out[i, j] = a[i, j]
+    return out
+
+
+def triu(a, k=0):
+    out = np.zeros(a.shape, a.dtype)
+    for i in range(a.shape[0]):
+        for j in range(max(i + k, 0), a.shape[1]):
+            out[i, j] = a[i, j]
+    return out
+
+
+def cross(a, b):
+    if a.shape[0] != 3 or b.shape[0] != 3:
+        raise ValueError("Incompatible dimensions for cross product")
+    out = np.empty(3, _prelude.promote(a, b))
+    out[0] = a[1] * b[2] - a[2] * b[1]
+    out[1] = a[2] * b[0] - a[0] * b[2]
+    out[2] = a[0] * b[1] - a[1] * b[0]
+    return out
 
 
 def nansum(a):
@@ -558,6 +816,8 @@ def nanmean(a):
 
 
 def nanmin(a):
+    if not _prelude.is_float(a):
+        return np.min(a)
     best = np.nan
     for v in _prelude.ravel(a):
         if not best <= v and not np.isnan(v):
@@ -566,6 +826,8 @@ def nanmin(a):
 
 
 def nanmax(a):
+    if not _prelude.is_float(a):
+        return np.max(a)
     best = np.nan
     for v in _prelude.ravel(a):
         if not best >= v and not np.isnan(v):

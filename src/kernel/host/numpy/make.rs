@@ -15,8 +15,52 @@ use crate::kernel::{
         number::Number,
     },
     syntax::Name,
-    value::{Run, Value},
+    types::Ty,
+    value::{Module, Run, Value},
 };
+
+/// What `np.iinfo` or `np.finfo` gives for a type: its attributes as a module's.
+pub(in crate::kernel) fn limits(name: &str, dtype: &DType) -> Option<Value> {
+    let float = |v: f64| Value::Scalar(Scalar::F64(v).cast(dtype));
+    let known = match (name, dtype.ty()) {
+        ("iinfo", Ty::Int(int)) => {
+            let bits = u32::from(int.bits);
+            let (min, max) = match int.signed {
+                true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+                false => (0, (1i128 << bits) - 1),
+            };
+            vec![
+                ("min", Value::Int(min)),
+                ("max", Value::Int(max)),
+                ("bits", Value::Int(bits.into())),
+            ]
+        }
+        ("finfo", Ty::Float64) => vec![
+            ("eps", float(f64::EPSILON)),
+            ("max", float(f64::MAX)),
+            ("min", float(f64::MIN)),
+            ("tiny", float(f64::MIN_POSITIVE)),
+            ("bits", Value::Int(64)),
+        ],
+        ("finfo", Ty::Float32) => vec![
+            ("eps", float(f32::EPSILON.into())),
+            ("max", float(f32::MAX.into())),
+            ("min", float(f32::MIN.into())),
+            ("tiny", float(f32::MIN_POSITIVE.into())),
+            ("bits", Value::Int(32)),
+        ],
+        _ => return None,
+    };
+    let module = Module {
+        name: format!("numpy.{name}").into(),
+        source: None,
+        package: "numpy".into(),
+        folder: None,
+        globals: Default::default(),
+    };
+    known.into_iter().for_each(|(name, value)| module.set(name.into(), value));
+    Some(Value::Module(Arc::new(module)))
+}
 
 /// An array without dimensions that holds one element.
 pub(super) fn scalar_array(scalar: Scalar) -> Array {
@@ -551,6 +595,18 @@ pub(super) fn call(
                         E::TypeError,
                         "save() missing 1 required positional argument: 'arr'",
                     );
+                }
+            }
+        }
+        "iinfo" | "finfo" => {
+            let [ty] = a(if name == "iinfo" { "iinfo" } else { "finfo" }).exactly()?;
+            let dtype = dtype_argument(host, &ty)?;
+            match limits(name, &dtype) {
+                Some(limits) => limits,
+                None => {
+                    let kind = if name == "iinfo" { "integer" } else { "inexact" };
+                    let message = format!("data type {dtype} not {kind}");
+                    return raise(E::ValueError, message);
                 }
             }
         }
