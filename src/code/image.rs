@@ -161,8 +161,10 @@ impl Tables {
             u64::from(at) + u64::from(length) <= self.text_length as u64 && length > 0
         };
         let string = |at: u32, length: u32| u64::from(at) + u64::from(length) <= strings;
+        // Nearly always all of them are, and then they are looked at together.
+        let is_ascii = self.bytes[self.strings.clone()].is_ascii();
         let utf8 = |at: u32, length: u32| {
-            string(at, length) && std::str::from_utf8(self.string(at, length)).is_ok()
+            string(at, length) && (is_ascii || std::str::from_utf8(self.string(at, length)).is_ok())
         };
         let functions = self.bytes[self.functions.clone()].as_chunks::<FUNCTION>().0;
         let symbols = self.bytes[self.symbols.clone()].as_chunks::<SYMBOL>().0;

@@ -88,7 +88,7 @@ fn every_process_adds_a_line_of_counters() {
 }
 
 /// A store that nobody drops, in a `static` or forgotten, and one that is dropped: a line each.
-/// Kills: no handler for the end of the process; told by the handler and by `drop`.
+/// Kills: no handler for the end of the process.
 #[test]
 fn a_store_that_is_never_dropped_adds_its_line() {
     let dir = tempfile::tempdir().unwrap();

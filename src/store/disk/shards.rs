@@ -196,7 +196,7 @@ impl<F: MapFs> Shards<F> {
                 let text = fs.read_link(space, &name).ok()?;
                 Way::parse(&text, &key)
             });
-            let leads = |way: Way| fs.stat_at(space, &way.file().to_string()).is_ok();
+            let leads = |way: Way| fs.stat_at(space, &way.file()).is_ok();
             if !way.is_some_and(leads) {
                 let _ = fs.unlink(space, &name);
             }

@@ -175,8 +175,7 @@ pub(crate) fn lend_by<F: MapFs>(
     if u64::from(way.hour) != fs.unix_seconds() / HOUR_S {
         return None;
     }
-    let (file, stat) =
-        trusted::open_file(root, space, &way.file().to_string(), Access::Read).ok()?;
+    let (file, stat) = trusted::open_file(root, space, &way.file(), Access::Read).ok()?;
     let (start, length) = way.payload;
     let offset = way.location.offset + start;
     let is_same = Mark::of(root.boot_id(), &stat, way.location).is(&way.mark);
