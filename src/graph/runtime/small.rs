@@ -10,18 +10,14 @@
 //!
 //! `gemm` copies both matrices to blocks that fit the caches, whose sizes it asks the system for when it is first called:
 //! that alone takes longer than all else that a process does to its first result. Small matrices fit the caches as they are.
-//! Columns that are not side by side, and those that are left over, are copied to a block of their own, filled up with zeros.
+//! The columns must lie side by side; those that are left over are taken eight, four, and one at a time.
 //!
 //! Which of the two computes a product depends on its sizes and strides alone, so that a product has one result.
-
-use std::mem::MaybeUninit;
 
 use super::Matrices;
 
 /// Products of at most so many multiplications are small.
 const MOST: usize = 1 << 18;
-/// Columns are copied if they are no longer than this.
-const LONGEST: usize = 256;
 
 /// Computes a product if it is small, and the processor has the instructions; says whether it did.
 ///
@@ -32,11 +28,7 @@ pub(super) unsafe fn multiply<T: Number>(product: &Matrices<T>) -> bool {
     let Matrices { m, n, k, .. } = *product;
     let is_small = m.saturating_mul(n).saturating_mul(k) <= MOST;
     // For a single column, or hardly any depth, `gemm` has ways of its own that ask for nothing.
-    if !is_small || n <= 1 || k <= 2 || product.c_columns != 1 {
-        return false;
-    }
-    let copies = |lanes: usize| product.b_columns != 1 || !n.is_multiple_of(lanes);
-    if copies(T::WIDE) && k > LONGEST {
+    if !is_small || n <= 1 || k <= 2 || product.c_columns != 1 || product.b_columns != 1 {
         return false;
     }
     // SAFETY: the caller's promise.
@@ -45,9 +37,6 @@ pub(super) unsafe fn multiply<T: Number>(product: &Matrices<T>) -> bool {
 
 /// An element that there are vectors of.
 pub(super) trait Number: Copy + Default + 'static {
-    /// How many the widest vector has.
-    const WIDE: usize;
-
     /// `self · b + c`, rounded once.
     fn multiply_add(self, b: Self, c: Self) -> Self;
 
@@ -65,8 +54,6 @@ pub(super) trait Number: Copy + Default + 'static {
 macro_rules! number {
     ($ty:ident, $wide:literal, $wide2:literal, $narrow:literal, $avx512:ident, $avx2:ident) => {
         impl Number for $ty {
-            const WIDE: usize = $wide;
-
             #[inline(always)]
             fn multiply_add(self, b: Self, c: Self) -> Self {
                 self.mul_add(b, c)
@@ -121,7 +108,7 @@ macro_rules! number {
 number!(f32, 16, 32, 8, f32_avx512, f32_avx2);
 number!(f64, 8, 16, 4, f64_avx512, f64_avx2);
 
-/// The whole product, `L2` columns at a time, then `L`, then what is left.
+/// The whole product: `L2` columns at a time, then `L`, and so on.
 ///
 /// # Safety
 ///
@@ -129,109 +116,87 @@ number!(f64, 8, 16, 4, f64_avx512, f64_avx2);
 #[inline(always)]
 unsafe fn columns<T: Number, const L: usize, const L2: usize>(product: &Matrices<T>) {
     let mut first = 0;
-    while product.b_columns == 1 && first + L2 <= product.n {
-        // SAFETY: so many columns lie side by side from there on; else the caller's promise.
-        unsafe { rows::<T, L2>(product, first, L2, product.b.add(first), product.b_rows) };
-        first += L2;
-    }
-    while product.b_columns == 1 && first + L <= product.n {
-        // SAFETY: as above.
-        unsafe { rows::<T, L>(product, first, L, product.b.add(first), product.b_rows) };
-        first += L;
-    }
-    let mut block = [const { MaybeUninit::<[T; L]>::uninit() }; LONGEST];
-    while first < product.n {
-        let width = L.min(product.n - first);
-        for (row, to) in block.iter_mut().enumerate().take(product.k) {
-            let mut numbers = [T::default(); L];
-            for (column, number) in numbers.iter_mut().enumerate().take(width) {
-                let at =
-                    row as isize * product.b_rows + (first + column) as isize * product.b_columns;
-                // SAFETY: an element of `b`.
-                *number = unsafe { *product.b.offset(at) };
-            }
-            to.write(numbers);
-        }
-        // SAFETY: `k` rows of `L` numbers were written; else the caller's promise.
-        unsafe { rows::<T, L>(product, first, width, block.as_ptr().cast(), L as isize) };
-        first += width;
+    // SAFETY: each takes columns below `n`; else the caller's promise.
+    unsafe {
+        rows::<T, L2>(product, &mut first);
+        rows::<T, L>(product, &mut first);
+        rows::<T, 8>(product, &mut first);
+        rows::<T, 4>(product, &mut first);
+        rows::<T, 1>(product, &mut first);
     }
 }
 
-/// `width` columns of the product, of at most `L`, from `first` on. `b` leads to `k` rows of `L` numbers.
+/// Columns from `first` on, `L` at a time, as long as there are so many.
 ///
 /// # Safety
 ///
 /// As of [`columns`].
 #[inline(always)]
-unsafe fn rows<T: Number, const L: usize>(
-    product: &Matrices<T>,
-    first: usize,
-    width: usize,
-    b: *const T,
-    b_rows: isize,
-) {
-    let mut row = 0;
-    // SAFETY: rows below `m`, columns below `n`; else the caller's promise.
-    unsafe {
-        let at = |row: usize| {
-            let c = product.c.offset(row as isize * product.c_rows).add(first);
-            (c, product.a.offset(row as isize * product.a_rows))
-        };
-        while row + 6 <= product.m {
-            tile::<T, 6, L>(product, at(row), width, b, b_rows);
-            row += 6;
+unsafe fn rows<T: Number, const L: usize>(product: &Matrices<T>, first: &mut usize) {
+    while *first + L <= product.n {
+        let mut row = 0;
+        // SAFETY: rows below `m`, columns below `n`; else the caller's promise.
+        unsafe {
+            let b = product.b.add(*first);
+            let at = |row: usize| {
+                let c = product.c.offset(row as isize * product.c_rows).add(*first);
+                (c, product.a.offset(row as isize * product.a_rows))
+            };
+            while row + 6 <= product.m {
+                tile::<T, 6, L>(product, at(row), b);
+                row += 6;
+            }
+            while row + 2 <= product.m {
+                tile::<T, 2, L>(product, at(row), b);
+                row += 2;
+            }
+            if row < product.m {
+                tile::<T, 1, L>(product, at(row), b);
+            }
         }
-        while row + 2 <= product.m {
-            tile::<T, 2, L>(product, at(row), width, b, b_rows);
-            row += 2;
-        }
-        if row < product.m {
-            tile::<T, 1, L>(product, at(row), width, b, b_rows);
-        }
+        *first += L;
     }
 }
 
-/// `R` rows and `width` columns of the product.
+/// `R` rows and `L` columns of the product.
 ///
 /// # Safety
 ///
-/// As of [`rows`]; `c` and `a` lead to the first of the rows.
+/// As of [`rows`]; `c`, `a` and `b` lead to the first of the rows and columns.
 #[inline(always)]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "loops of known length over two arrays become vectors"
+)]
 unsafe fn tile<T: Number, const R: usize, const L: usize>(
     product: &Matrices<T>,
-    (c, a): (*mut T, *const T),
-    width: usize,
-    b: *const T,
-    b_rows: isize,
+    (c, mut a): (*mut T, *const T),
+    mut b: *const T,
 ) {
     let mut sums = [[T::default(); L]; R];
-    for step in 0..product.k as isize {
-        // SAFETY: row `step` of `b` has `L` numbers.
-        let numbers = unsafe { b.offset(step * b_rows).cast::<[T; L]>().read_unaligned() };
-        for (row, sums) in sums.iter_mut().enumerate() {
+    for _ in 0..product.k {
+        // SAFETY: a row of `b` has `L` numbers from there on.
+        let numbers = unsafe { b.cast::<[T; L]>().read_unaligned() };
+        for row in 0..R {
             // SAFETY: an element of `a`.
-            let x = unsafe { *a.offset(row as isize * product.a_rows + step * product.a_columns) };
-            for (sum, number) in sums.iter_mut().zip(numbers) {
-                *sum = x.multiply_add(number, *sum);
+            let x = unsafe { *a.offset(row as isize * product.a_rows) };
+            for column in 0..L {
+                sums[row][column] = x.multiply_add(numbers[column], sums[row][column]);
             }
         }
+        a = a.wrapping_offset(product.a_columns);
+        b = b.wrapping_offset(product.b_rows);
     }
-    for (row, sums) in sums.iter().enumerate() {
-        // SAFETY: the row is one of `c`, and so are `width` columns of it.
+    for row in 0..R {
+        // SAFETY: the row is one of `c`, which has `L` columns from there on.
         let to = unsafe { c.offset(row as isize * product.c_rows) };
-        let finish = |column: usize, sum: T| {
+        for column in 0..L {
             // SAFETY: as above; `c` is the caller's alone.
             unsafe {
                 let to = to.add(column);
-                let new = sum.times(product.beta);
+                let new = sums[row][column].times(product.beta);
                 *to = if product.accumulate { product.alpha.multiply_add(*to, new) } else { new };
             }
-        };
-        // A loop of known length is one of vectors.
-        match width == L {
-            true => (0..L).for_each(|column| finish(column, sums[column])),
-            false => (0..width).for_each(|column| finish(column, sums[column])),
         }
     }
 }
@@ -258,8 +223,7 @@ mod tests {
         result
     }
 
-    /// Kills: the columns that are left over taken from the first ones; `b_rows` of the copied block; a row too few; `c` read
-    /// where it is not to be.
+    /// Mutants: the columns that are left over taken from the first ones; a row too few; `c` read where it is not to be.
     #[test]
     fn small_products_are_those_of_the_definition() {
         let sizes = [(1, 2, 3), (7, 9, 5), (6, 16, 4), (13, 33, 17), (64, 32, 48), (5, 7, 256)];
@@ -303,10 +267,13 @@ mod tests {
                 product.c = c.as_mut_ptr();
                 // SAFETY: the matrices are those of the vectors.
                 if unsafe { multiply(&product) } {
+                    assert!(!transpose_b);
                     // Sums of small whole numbers are exact.
                     assert_eq!(c, expected, "{m} {n} {k} {transpose_a} {transpose_b}");
                 } else {
-                    assert!(!cfg!(target_arch = "x86_64") || !is_x86_feature_detected!("avx2"));
+                    let has_none =
+                        !cfg!(target_arch = "x86_64") || !is_x86_feature_detected!("avx2");
+                    assert!(transpose_b || has_none);
                 }
             }
         }
