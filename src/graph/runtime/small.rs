@@ -164,7 +164,7 @@ unsafe fn rows<T: Number, const L: usize>(product: &Matrices<T>, first: &mut usi
 ///
 /// As of [`rows`]; `c`, `a` and `b` lead to the first of the rows and columns.
 #[inline(always)]
-#[expect(
+#[allow(
     clippy::needless_range_loop,
     reason = "loops of known length over two arrays become vectors"
 )]
