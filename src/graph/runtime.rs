@@ -7,8 +7,6 @@
 //! A kernel's artifact refers to these by number, so the table is part of what artifacts mean; any change of it is one
 //! of the sources, which are in every key.
 
-mod small;
-
 use cranelift_codegen::ir::Type;
 use cranelift_codegen::ir::types::{F32, F64, I64};
 use gemm::Parallelism;
@@ -120,7 +118,7 @@ pub(crate) struct Product {
 
 /// Products of fewer multiplications are computed by the calling thread: with two, one of 2 million takes as long, one of
 /// 16 million two thirds of the time.
-const ALONE: usize = 1 << 23;
+const ALONE: u64 = 1 << 23;
 
 /// How many words a [`Product`] has.
 pub(crate) const PRODUCT_WORDS: usize = size_of::<Product>() / 8;
@@ -130,7 +128,7 @@ pub(crate) const PRODUCT_WORDS: usize = size_of::<Product>() / 8;
 /// `product` must describe matrices of `f32` whose elements lie in live memory, that of `c` nobody else's.
 unsafe extern "C" fn gemm_f32(product: *const Product) {
     // SAFETY: the caller's promise.
-    unsafe { multiply(&Matrices::new(&*product, |x| x as f32)) }
+    unsafe { multiply::<f32>(&*product, |x| x as f32) }
 }
 
 /// # Safety
@@ -138,83 +136,46 @@ unsafe extern "C" fn gemm_f32(product: *const Product) {
 /// As [`gemm_f32`], of `f64`.
 unsafe extern "C" fn gemm_f64(product: *const Product) {
     // SAFETY: the caller's promise.
-    unsafe { multiply(&Matrices::new(&*product, |x| x)) }
-}
-
-/// A [`Product`] of matrices of `T`, with addresses. Strides are in elements.
-struct Matrices<T> {
-    m: usize,
-    n: usize,
-    k: usize,
-    c: *mut T,
-    c_rows: isize,
-    c_columns: isize,
-    a: *const T,
-    a_rows: isize,
-    a_columns: isize,
-    b: *const T,
-    b_rows: isize,
-    b_columns: isize,
-    accumulate: bool,
-    alpha: T,
-    beta: T,
-}
-
-impl<T> Matrices<T> {
-    fn new(product: &Product, number: fn(f64) -> T) -> Self {
-        let pointer = |address: u64| std::ptr::with_exposed_provenance::<T>(address as usize);
-        Matrices {
-            m: product.m as usize,
-            n: product.n as usize,
-            k: product.k as usize,
-            c: pointer(product.c).cast_mut(),
-            c_rows: product.c_rows as isize,
-            c_columns: product.c_columns as isize,
-            a: pointer(product.a),
-            a_rows: product.a_rows as isize,
-            a_columns: product.a_columns as isize,
-            b: pointer(product.b),
-            b_rows: product.b_rows as isize,
-            b_columns: product.b_columns as isize,
-            accumulate: product.accumulate != 0,
-            alpha: number(f64::from_bits(product.alpha)),
-            beta: number(f64::from_bits(product.beta)),
-        }
-    }
+    unsafe { multiply::<f64>(&*product, |x| x) }
 }
 
 /// # Safety
 ///
 /// As [`gemm_f32`], of `T`.
-unsafe fn multiply<T: small::Number>(product: &Matrices<T>) {
-    let Matrices { m, n, k, .. } = *product;
-    // SAFETY: the caller's promise.
-    if m == 0 || n == 0 || unsafe { small::multiply(product) } {
+unsafe fn multiply<T: Copy + 'static>(product: &Product, number: fn(f64) -> T) {
+    let Product { m, n, k, c, c_rows, c_columns, a, a_rows, a_columns, .. } = *product;
+    let Product { b, b_rows, b_columns, accumulate, alpha, beta, .. } = *product;
+    if m == 0 || n == 0 {
         return;
     }
-    // Programs whose products are done before other threads have begun need no threads.
-    let parallelism = match m.saturating_mul(n).saturating_mul(k) < ALONE {
-        true => Parallelism::None,
-        false => Parallelism::Rayon(0),
+    let pointer = |address: u64| std::ptr::with_exposed_provenance::<T>(address as usize);
+    let c = pointer(c).cast_mut();
+    let read = accumulate != 0;
+    let (alpha, beta) = (number(f64::from_bits(alpha)), number(f64::from_bits(beta)));
+    // Small products are done before other threads have begun, and programs that have no others need no threads.
+    let parallelism = if m.saturating_mul(n).saturating_mul(k) < ALONE {
+        Parallelism::None
+    } else {
+        Parallelism::Rayon(0)
     };
     // SAFETY: the matrices lie in live memory, and `c` is the caller's.
     unsafe {
         gemm::gemm(
-            m,
-            n,
-            k,
-            product.c,
-            product.c_columns,
-            product.c_rows,
-            product.accumulate,
-            product.a,
-            product.a_columns,
-            product.a_rows,
-            product.b,
-            product.b_columns,
-            product.b_rows,
-            product.alpha,
-            product.beta,
+            m as usize,
+            n as usize,
+            k as usize,
+            c,
+            c_columns as isize,
+            c_rows as isize,
+            read,
+            pointer(a),
+            a_columns as isize,
+            a_rows as isize,
+            pointer(b),
+            b_columns as isize,
+            b_rows as isize,
+            alpha,
+            beta,
             false,
             false,
             false,
