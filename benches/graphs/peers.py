@@ -1,12 +1,12 @@
 """Compares cachelift's graphs with PyTensor and ONNX Runtime in one run, and prints tables in Markdown.
 
-    python benches/graphs/peers.py [--quick] [--format json] [--suite N]
+    python benches/graphs/peers.py [--quick] [--format json] [--only PART]... [--suite N]
 
 Makes a virtual environment below target/, installs the peers in it, and builds `cargo bench --bench graphs`. `cold` begins
 with an empty cache; `again` is the same in a new process with what the first left. Importing Python and packages is left
 out; opening our cache is in. Times to the first result are those of whole processes that do one model after another, and,
 against ONNX Runtime, of a new process for each model. `--suite N` is how many small graphs the suite has (300, or 20 if it
-is to be quick).
+is to be quick). `--only` measures parts of it.
 """
 
 import argparse
@@ -265,18 +265,26 @@ def main(options):
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(scratch, binary, 0.03 if options.quick else 0.3, count)
         write_models(bench.scratch, {**GRAPHS, **CHAINS, **suite(count)})
-        ten = bench.group("ten")
-        chains = bench.group("chains")
-        alone = {name: bench.alone(name, 5 if options.quick else 11) for name in ("mlp", "attention")}
-        small = bench.group("suite", calls=False)
-    totals = lambda results: {peer: {turn: total(results, peer, turn) for turn in ("cold", "again")} for peer in PEERS}
-    answer = {
-        "schema": 1, "versions": versions,
-        "ten": {f"{peer}, {turn}": lines for (peer, turn), lines in ten.items()}, "ten_ratios": ratios(ten),
-        "chains": {peer: chains[peer, "again"] for peer in PEERS},
-        "alone": alone, "suite": {"graphs": count, **totals(small)}, "suite_ratios": ratios(small),
-    }
-    print(json.dumps(answer)) if options.format == "json" else report(answer, ten)
+        times = 5 if options.quick else 11
+        measures = {
+            "ten": lambda: bench.group("ten"),
+            "chains": lambda: bench.group("chains"),
+            "alone": lambda: {name: bench.alone(name, times) for name in ("mlp", "attention")},
+            "suite": lambda: bench.group("suite", calls=False),
+        }
+        answer = {"schema": 1, "versions": versions}
+        if options.format == "markdown":
+            print(", ".join(f"{package} {version}" for package, version in versions.items()))
+        for part in options.only or measures:
+            results = measures[part]()
+            if part != "alone":
+                answer[f"{part}_ratios"] = ratios(results)
+                named = {f"{peer}, {turn}": list(lines.values()) for (peer, turn), lines in results.items()}
+            answer[part] = results if part == "alone" else named
+            if options.format == "markdown":
+                REPORTS[part](results)
+        if options.format == "json":
+            print(json.dumps(answer))
 
 
 def row(*cells):
@@ -288,9 +296,15 @@ def head(*cells):
     print("|---|" + "---:|" * (len(cells) - 1))
 
 
-def report(answer, ten):
-    print(", ".join(f"{package} {version}" for package, version in answer["versions"].items()) + "\n")
-    print("Ten graphs: first result cold and again in ms, a call in µs.\n")
+def report_ratios(results):
+    print("\nTimes that ours goes into theirs.\n")
+    head("", "cold", "again", "a call (median)")
+    for peer, by in ratios(results).items():
+        row(peer, f"{by['cold']:.0f}x", f"{by['again']:.0f}x", f"{by['call']:.2f}x" if by["call"] else "")
+
+
+def report_ten(ten):
+    print("\nTen graphs: first result cold and again in ms, a call in µs.\n")
     head("", *(f"{peer}: {what}" for peer in PEERS for what in ("cold", "again", "call")))
     for name in GRAPHS:
         cells = []
@@ -300,33 +314,43 @@ def report(answer, ten):
         row(name, *cells)
     row("all", *(cell for peer in PEERS for cell in (
         f"{total(ten, peer, 'cold') / 1e3:.1f}", f"{total(ten, peer, 'again') / 1e3:.1f}", "")))
-    print("\nTimes that ours goes into theirs.\n")
-    head("", "cold", "again", "a call (median)")
-    for name, key in (("ten graphs", "ten_ratios"), (f"suite of {answer['suite']['graphs']}", "suite_ratios")):
-        for peer, by in answer[key].items():
-            row(f"{name}, {peer}", f"{by['cold']:.0f}x", f"{by['again']:.0f}x", f"{by['call']:.2f}x" if by["call"] else "")
-    print(f"\nSuite of {answer['suite']['graphs']} graphs, ms.\n")
-    head("", "cold", "again")
-    for peer in PEERS:
-        row(peer, *(f"{answer['suite'][peer][turn] / 1e3:.1f}" for turn in ("cold", "again")))
+    report_ratios(ten)
+
+
+def report_chains(chains):
     print("\nNine nodes over vectors, µs per call.\n")
     head("elements", "per-node", "whole", "fused", *PEERS[1:])
     for name in CHAINS:
-        ours = answer["chains"]["cachelift"][name]
+        ours = chains["cachelift", "again"][name]
         calls = [ours["per_node_ns"], ours["whole_ns"], ours["call_ns"]]
-        calls += [answer["chains"][peer][name]["call_ns"] for peer in PEERS[1:]]
+        calls += [chains[peer, "again"][name]["call_ns"] for peer in PEERS[1:]]
         row(name.removeprefix("chain"), *(f"{call / 1e3:.2f}" for call in calls))
+
+
+def report_alone(alone):
     print("\nA new process for one model, to its first result, in ms (median).\n")
     head("", "cachelift, warm", "ONNX Runtime", "ratio")
-    for name, times in answer["alone"].items():
+    for name, times in alone.items():
         ours, theirs = times["cachelift_us"], times["onnxruntime_us"]
         row(name, f"{ours / 1e3:.2f}", f"{theirs / 1e3:.2f}", f"{theirs / ours:.1f}x")
+
+
+def report_suite(small):
+    print(f"\nSuite of {len(small['cachelift', 'cold'])} graphs, all first results, ms.\n")
+    head("", "cold", "again")
+    for peer in PEERS:
+        row(peer, *(f"{total(small, peer, turn) / 1e3:.1f}" for turn in ("cold", "again")))
+    report_ratios(small)
+
+
+REPORTS = {"ten": report_ten, "chains": report_chains, "alone": report_alone, "suite": report_suite}
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="shorter and less exact")
     parser.add_argument("--format", choices=["markdown", "json"], default="markdown")
+    parser.add_argument("--only", action="append", choices=list(REPORTS), metavar="PART", help=f"one of {', '.join(REPORTS)}")
     parser.add_argument("--suite", type=int, metavar="N", help="graphs of the suite")
     return parser.parse_args()
 

@@ -9,9 +9,10 @@ use super::error::GraphError;
 use super::host::{Host, HostOp};
 use super::kernel::Kernel;
 use super::model::{Dim, Graph, Model, Node, ValueType};
+use super::plan::{Held, Place};
 use super::runner::{self, Runner, Signature};
 use super::structure::{self, Canonical};
-use super::tensor::{Dims, Tensor};
+use super::tensor::{Dims, ElementType, Tensor};
 use super::vm::{Profile, Ready};
 use crate::code::{Engine, Target};
 use crate::key::Key;
@@ -104,8 +105,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If an op is not supported, which is said before anything is compiled, a node does not take its inputs, or a
-    /// kernel cannot be compiled.
+    /// If an op is not supported, which is said before anything is compiled, a node does not take its inputs, an output is
+    /// of another type than the model says, or a kernel cannot be compiled.
     pub fn prepare(&self, model: &Model, mode: Mode) -> Result<Prepared, GraphError> {
         runner::check_ops(&model.graph, &self.host)?;
         let graph = &model.graph;
@@ -116,12 +117,18 @@ impl Session {
         });
         let inputs: Vec<Input> = inputs.collect();
         let outputs = graph.outputs.iter().map(|id| graph.name_of(*id).to_owned()).collect();
+        let declared = graph.outputs.iter().map(|id| graph.values[id.index()].ty.element).collect();
         let Canonical { mut graph, key, contents } = structure::canonical(graph);
         constants::share(&mut graph, &contents, self.host.engine.store());
         let runner = Runner::new(graph, key, mode, Arc::clone(&self.host));
-        let prepared = Prepared(Arc::new(Inner { runner, inputs, outputs, mode }));
+        let prepared = Prepared(Arc::new(Inner { runner, inputs, outputs, declared, mode }));
         if let Some(signature) = prepared.fixed() {
-            prepared.0.runner.plan(&signature)?;
+            let planned = prepared.0.runner.plan(&signature)?;
+            for (place, held) in planned.ready.plan.outputs.iter().enumerate() {
+                if let Held::At(Place { element, .. }) = held {
+                    prepared.check_output(place, *element)?;
+                }
+            }
         }
         Ok(prepared)
     }
@@ -145,6 +152,8 @@ struct Inner {
     runner: Runner,
     inputs: Vec<Input>,
     outputs: Vec<String>,
+    /// The outputs' element types, where the model says them.
+    declared: Vec<Option<ElementType>>,
     mode: Mode,
 }
 
@@ -275,7 +284,24 @@ impl Prepared {
                 }
             }
         }
-        self.0.runner.run(&inputs, profile)
+        let outputs = self.0.runner.run(&inputs, profile)?;
+        for (place, output) in outputs.iter().enumerate() {
+            self.check_output(place, output.element())?;
+        }
+        Ok(outputs)
+    }
+
+    /// Checks an output against what the model says of it: its type. Its dimensions are often left as they were by tools that
+    /// changed the graph, and do no harm.
+    fn check_output(&self, place: usize, element: ElementType) -> Result<(), GraphError> {
+        match self.0.declared[place] {
+            Some(declared) if declared != element => {
+                let reason =
+                    format!("the model says it is of type {declared}, but it is {element}");
+                Err(GraphError::invalid(format!("output \"{}\"", self.0.outputs[place]), reason))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The types of the inputs, if the model fixes them all.
@@ -309,5 +335,38 @@ impl Prepared {
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Prepared({} nodes, {})", self.graph().nodes.len(), self.0.mode.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Config};
+    use crate::graph::Builder;
+
+    /// Kills: the declared type not compared, when shapes are fixed, or when they are not.
+    #[test]
+    fn an_output_is_of_the_type_that_the_model_says() {
+        let off = Config::default().mode(config::Mode::Off);
+        let session = Session::new(Store::open(off)).unwrap();
+        for fixed in [true, false] {
+            let mut graph = Builder::new();
+            let x = match fixed {
+                true => graph.input("x", ElementType::F32, &[2]),
+                false => graph.input_of("x", ValueType::of_rank(ElementType::F32, 1)),
+            };
+            let shape = graph.op("Abs", &[&x]);
+            graph.output("y", &shape);
+            let mut model = graph.finish().unwrap();
+            let output = model.graph.outputs[0].index();
+            let mut run = |declared: ElementType| {
+                model.graph.values[output].ty.element = Some(declared);
+                let model = session.prepare(&model, Mode::Fused)?;
+                model.run(&[Tensor::from_slice(&[2], &[1.0_f32, -2.0])])
+            };
+            assert!(run(ElementType::F32).is_ok());
+            let error = run(ElementType::I64).unwrap_err().to_string();
+            assert_eq!(error, "output \"y\": the model says it is of type i64, but it is f32");
+        }
     }
 }

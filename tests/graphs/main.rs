@@ -5,6 +5,7 @@
 mod conformance;
 mod hostile;
 mod memory;
+mod ops;
 mod properties;
 mod random;
 mod sharing;
