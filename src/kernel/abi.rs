@@ -38,7 +38,7 @@ use crate::code::Function;
 
 /// A register's worth of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Lane {
+pub(super) enum Lane {
     /// A byte: a bool, `int8`, `uint8`, whether an optional is something.
     I8,
     /// `int16`, `uint16`.
@@ -57,7 +57,7 @@ pub enum Lane {
 
 impl Lane {
     /// The lane's type in CLIF.
-    pub fn clif(self) -> ClifType {
+    pub(super) fn clif(self) -> ClifType {
         match self {
             Lane::I8 => types::I8,
             Lane::I16 => types::I16,
@@ -70,14 +70,14 @@ impl Lane {
 }
 
 /// The lanes of a type.
-pub fn lanes(ty: &Type) -> Vec<Lane> {
+pub(super) fn lanes(ty: &Type) -> Vec<Lane> {
     let mut lanes = Vec::new();
     push_lanes(ty, &mut lanes);
     lanes
 }
 
 /// How many lanes a type has.
-pub fn lane_count(ty: &Type) -> usize {
+pub(super) fn lane_count(ty: &Type) -> usize {
     match ty {
         Type::None => 0,
         Type::Scalar(Scalar::C128) | Type::Record(_) => 2,
@@ -121,12 +121,12 @@ fn push_lanes(ty: &Type, lanes: &mut Vec<Lane>) {
 }
 
 /// Whether results of this type come back in memory.
-pub fn returns_in_memory(result: &Type) -> bool {
+pub(super) fn returns_in_memory(result: &Type) -> bool {
     lane_count(result) > 1
 }
 
 /// The CLIF signature of a unit.
-pub fn unit_signature(signature: &FunctionType, isa: &dyn TargetIsa) -> Signature {
+pub(super) fn unit_signature(signature: &FunctionType, isa: &dyn TargetIsa) -> Signature {
     let mut clif = Signature::new(isa.default_call_conv());
     clif.params.push(AbiParam::new(types::I64));
     clif.returns.push(AbiParam::new(types::I64));
@@ -143,7 +143,7 @@ pub fn unit_signature(signature: &FunctionType, isa: &dyn TargetIsa) -> Signatur
 }
 
 /// The CLIF signature of every entry: `(context, results, arguments) -> status`.
-pub fn entry_signature(isa: &dyn TargetIsa) -> Signature {
+pub(super) fn entry_signature(isa: &dyn TargetIsa) -> Signature {
     let mut clif = Signature::new(isa.default_call_conv());
     clif.params.extend([AbiParam::new(types::I64); 3]);
     clif.returns.push(AbiParam::new(types::I64));
@@ -348,7 +348,7 @@ pub(crate) fn describe(ty: &Type) -> Vec<u8> {
 
 /// A compiled kernel that can be called.
 #[derive(Clone, Debug)]
-pub struct Callable {
+pub(crate) struct Callable {
     entry: Function,
     signature: FunctionType,
 }
@@ -360,17 +360,12 @@ impl Callable {
     ///
     /// `entry` is the second of the functions that [`lower`](super::lower::lower) gave for a kernel of this signature,
     /// and everything that it and what it calls refer to is what [`Reference`](super::lower::Reference) says.
-    pub unsafe fn new(entry: Function, signature: FunctionType) -> Self {
+    pub(crate) unsafe fn new(entry: Function, signature: FunctionType) -> Self {
         Callable { entry, signature }
     }
 
-    /// The types that it takes and gives.
-    pub fn signature(&self) -> &FunctionType {
-        &self.signature
-    }
-
     /// Calls it. Fails with what it raises, or with a `TypeError` if the arguments are not of its types.
-    pub fn call(&self, args: &[Data], host: &dyn Host) -> Result<Data, KernelError> {
+    pub(crate) fn call(&self, args: &[Data], host: &dyn Host) -> Result<Data, KernelError> {
         let params = &self.signature.params;
         if args.len() != params.len() {
             let text = format!("expected {} arguments, got {}", params.len(), args.len());
@@ -432,7 +427,7 @@ impl Host for Silent {
 /// A structref of this type with these fields, as a kernel makes one.
 ///
 /// Fails with a `TypeError` if the fields are not of its types, with a `MemoryError` if there is no memory.
-pub fn new_struct(ty: &Type, fields: &[Data]) -> Result<Memory, KernelError> {
+pub(super) fn new_struct(ty: &Type, fields: &[Data]) -> Result<Memory, KernelError> {
     let Type::Struct(layout) = ty else { return Err(mismatch(ty)) };
     if fields.len() != layout.fields.len() {
         return Err(mismatch(ty));

@@ -117,18 +117,20 @@ pub(crate) struct Inner {
     /// What overloads gave, by overload and types.
     pub(crate) implementations: HashMap<(usize, String), Option<Arc<KernelDef>>>,
     pub(crate) constants: Constants,
-    pub(crate) direct: Direct,
+    /// None before anybody looks, and where there is no entry to look for.
+    pub(crate) direct: Option<Box<Direct>>,
     pub(crate) used: Vec<Used>,
 }
 
 /// What is known of the program's files.
-#[derive(Default)]
-pub(crate) enum Direct {
-    /// Nobody has looked yet, or there is no entry to look for.
-    #[default]
-    Unasked,
-    /// What was known of this state when the run began, its code, and what the run adds.
-    Known { entry: Key, known: State, code: Batch, fresh: State },
+pub(crate) struct Direct {
+    entry: Key,
+    /// What was known of this state when the run began.
+    known: State,
+    /// Its code.
+    code: Batch,
+    /// What the run adds.
+    fresh: State,
 }
 
 /// The code of all that is known of a state.
@@ -167,7 +169,7 @@ impl Dispatcher {
             by_def: HashMap::new(),
             implementations: HashMap::new(),
             constants: Constants::default(),
-            direct: Direct::Unasked,
+            direct: None,
             used: Vec::new(),
         };
         Dispatcher { engine, state: Mutex::new(inner) }
@@ -201,7 +203,7 @@ impl Dispatcher {
         let by_place = inner.reach(request, around, Body::Place);
         let place_key = inner.place_key(request, &by_place, around);
         if let Some(key) = place_key
-            && let Direct::Known { known, .. } = &inner.direct
+            && let Some(Direct { known, .. }) = inner.direct.as_deref()
             && let Some(unit) = known.unit(&key)
         {
             let (plan, places) = known.plan.part(unit);
@@ -248,7 +250,7 @@ impl Dispatcher {
     /// Looks, once, whether the program's files are in a state that was seen before.
     fn begin(&self, host: &Host) {
         let mut inner = self.lock();
-        if !matches!(inner.direct, Direct::Unasked) {
+        if inner.direct.is_some() {
             return;
         }
         let Some(entry) = host.resolver.read().first() else { return };
@@ -272,7 +274,7 @@ impl Dispatcher {
         });
         let known = known.unwrap_or_default();
         let (code, fresh) = (Batch::default(), State::default());
-        inner.direct = Direct::Known { entry, known, code, fresh };
+        inner.direct = Some(Box::new(Direct { entry, known, code, fresh }));
     }
 
     /// Remembers what the run used, for the next one in this state.
@@ -289,7 +291,7 @@ impl Dispatcher {
             true => exports.iter().map(&mut export).collect(),
             false => Vec::new(),
         };
-        let Direct::Known { entry, known, fresh, .. } = &mut inner.direct else { return };
+        let Some(Direct { entry, known, fresh, .. }) = inner.direct.as_deref_mut() else { return };
         fresh.exports = exports;
         fresh.is_pure = is_pure;
         let store = self.engine.store();
@@ -410,9 +412,7 @@ impl Inner {
         by_place: &Reach,
         around: Surroundings<'_>,
     ) -> Option<Key> {
-        if matches!(self.direct, Direct::Unasked) {
-            return None;
-        }
+        self.direct.as_ref()?;
         let types = self.types(&request.args, around, Body::Place);
         Some(by_place.root.derive(types.as_bytes()))
     }
@@ -420,7 +420,7 @@ impl Inner {
     /// Remembers for the next run in this state which unit answers.
     pub(crate) fn note_direct(&mut self, key: Key, spec: &Spec) {
         let Some(plan) = self.plan_of(spec.id) else { return };
-        let Direct::Known { fresh, .. } = &mut self.direct else { return };
+        let Some(Direct { fresh, .. }) = self.direct.as_deref_mut() else { return };
         if fresh.unit(&key).is_none() {
             let place = fresh.plan.absorb(&plan)[0];
             fresh.entries.push((*key.as_bytes(), place as u32));
@@ -457,19 +457,19 @@ impl Inner {
     /// The code of all that is known of this state, loaded in one go when the first of it is needed: one mapping, and one
     /// look into the store.
     fn batch(&mut self, dispatcher: &Dispatcher) -> Option<Code> {
-        let Direct::Known { known, code: batch @ Batch::Unasked, .. } = &mut self.direct else {
-            return match &self.direct {
-                Direct::Known { code: Batch::Loaded(code), .. } => Some(code.clone()),
-                _ => None,
-            };
-        };
-        *batch = Batch::Incomplete;
-        let plan = std::mem::take(&mut known.plan);
+        let direct = self.direct.as_deref_mut()?;
+        match &direct.code {
+            Batch::Unasked => {}
+            Batch::Incomplete => return None,
+            Batch::Loaded(code) => return Some(code.clone()),
+        }
+        direct.code = Batch::Incomplete;
+        let plan = std::mem::take(&mut direct.known.plan);
         let loaded = self.recalled(dispatcher, &plan, &[]);
-        let Direct::Known { known, code: batch, .. } = &mut self.direct else { return None };
-        known.plan = plan;
+        let direct = self.direct.as_deref_mut()?;
+        direct.known.plan = plan;
         let code = loaded.ok()?;
-        *batch = Batch::Loaded(code.clone());
+        direct.code = Batch::Loaded(code.clone());
         Some(code)
     }
 

@@ -6,14 +6,14 @@
 //!   array  aligned columns, a common precision, summaries of what is large
 //! ```
 
-pub mod array;
-pub mod float;
-pub mod spec;
+pub(super) mod array;
+pub(super) mod float;
+pub(super) mod spec;
 
 use super::value::Value;
 
 /// `repr` of a string: single quotes unless the text has those and no double ones.
-pub fn repr_str(text: &str) -> String {
+pub(super) fn repr_str(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
     out.push(quote);
@@ -36,7 +36,7 @@ pub fn repr_str(text: &str) -> String {
 }
 
 /// `repr` of a byte string.
-pub fn repr_bytes(bytes: &[u8]) -> String {
+pub(super) fn repr_bytes(bytes: &[u8]) -> String {
     let quote = if bytes.contains(&b'\'') && !bytes.contains(&b'"') { '"' } else { '\'' };
     let mut out = format!("b{quote}");
     for &byte in bytes {
@@ -58,7 +58,7 @@ pub fn repr_bytes(bytes: &[u8]) -> String {
 }
 
 /// `ascii`: what is not ASCII in a `repr` is escaped.
-pub fn ascii(repr: &str) -> String {
+pub(super) fn ascii(repr: &str) -> String {
     repr.chars().map(|c| if c.is_ascii() { c.to_string() } else { escape(c) }).collect()
 }
 
@@ -88,7 +88,7 @@ fn is_printable(c: char) -> bool {
 }
 
 /// A complex number as `repr` shows it, its parts written by `part`.
-pub fn complex(re: f64, im: f64, part: impl Fn(f64) -> String) -> String {
+pub(super) fn complex(re: f64, im: f64, part: impl Fn(f64) -> String) -> String {
     let imaginary = part(im);
     if re == 0.0 && re.is_sign_positive() {
         return format!("{imaginary}j");
@@ -98,7 +98,7 @@ pub fn complex(re: f64, im: f64, part: impl Fn(f64) -> String) -> String {
 }
 
 /// What an error message calls something that is called.
-pub fn callable_name(value: &Value) -> String {
+pub(super) fn callable_name(value: &Value) -> String {
     match value {
         Value::Function(function) => format!("{}()", function.qualified_name),
         Value::Builtin(builtin) => builtin.name().to_owned(),

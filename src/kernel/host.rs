@@ -34,9 +34,8 @@ mod tests;
 
 use std::{collections::HashMap, io::Write, path::PathBuf, sync::Arc};
 
-pub use call::bind_to_parameters;
-pub use check::Checking;
-pub use iterate::Iter;
+pub(crate) use check::Checking;
+pub(crate) use iterate::Iter;
 pub(in crate::kernel) use numpy::limits;
 
 use self::frame::Frame;
@@ -62,7 +61,7 @@ const STACK: usize = 1 << 29;
 ///
 /// A dispatcher gets the host back at each call, to run overload bodies and to look up values; it keeps its own state
 /// behind a shared reference, because kernels may be called while one is being called.
-pub trait Kernels {
+pub(crate) trait Kernels {
     /// A decorator made a kernel. Signatures that it names are compiled here.
     ///
     /// # Errors
@@ -110,7 +109,7 @@ pub trait Kernels {
 
 /// What a program registered with Numba, in order.
 #[derive(Debug, Default)]
-pub struct Registry {
+pub(crate) struct Registry {
     /// `overload`, `overload_method`, `overload_attribute`.
     pub overloads: Vec<Arc<Overload>>,
     /// `structref.define_proxy` and its parts.
@@ -121,25 +120,20 @@ pub struct Registry {
 
 impl Registry {
     /// The number of the next kernel called `name` in `file`, from 1.
-    pub fn next_ordinal(&mut self, file: &str, name: &str) -> u32 {
+    pub(crate) fn next_ordinal(&mut self, file: &str, name: &str) -> u32 {
         let count = self.ordinals.entry((file.into(), name.into())).or_default();
         *count += 1;
         *count
     }
 
     /// The structref whose proxy is `class`.
-    pub fn struct_of_proxy(&self, class: &Arc<Class>) -> Option<&Arc<StructDef>> {
+    pub(crate) fn struct_of_proxy(&self, class: &Arc<Class>) -> Option<&Arc<StructDef>> {
         self.structs.iter().rev().find(|def| Arc::ptr_eq(&def.proxy, class))
-    }
-
-    /// The structref whose registered type is `class`.
-    pub fn struct_of_type(&self, class: &Arc<Class>) -> Option<&Arc<StructDef>> {
-        self.structs.iter().rev().find(|def| Arc::ptr_eq(&def.type_class, class))
     }
 }
 
 /// A running program.
-pub struct Host {
+pub(crate) struct Host {
     /// What it registered.
     pub registry: Registry,
     /// Where modules come from, and which files were read or found absent.
@@ -169,7 +163,7 @@ pub struct Host {
 
 impl Host {
     /// A program that has not begun, printing to the process's standard output.
-    pub fn new(resolver: Resolver, kernels: Arc<dyn Kernels>) -> Host {
+    pub(crate) fn new(resolver: Resolver, kernels: Arc<dyn Kernels>) -> Host {
         Host {
             registry: Registry::default(),
             resolver,
@@ -189,7 +183,11 @@ impl Host {
 
     /// Registers a module under a name (`__main__` for a program's entry) and runs its body. The module is given back
     /// also where the body stopped.
-    pub fn run_module(&mut self, source: &Arc<Source>, name: Name) -> (Arc<Module>, Run<()>) {
+    pub(crate) fn run_module(
+        &mut self,
+        source: &Arc<Source>,
+        name: Name,
+    ) -> (Arc<Module>, Run<()>) {
         let package: Name = match name.rsplit_once('.') {
             Some((package, _)) => package.into(),
             None => "".into(),
@@ -211,7 +209,7 @@ impl Host {
     ///
     /// # Errors
     /// Text that is no expression, and whatever it raises.
-    pub fn evaluate(&mut self, module: &Arc<Module>, text: &str) -> Run<Value> {
+    pub(crate) fn evaluate(&mut self, module: &Arc<Module>, text: &str) -> Run<Value> {
         let source = Arc::new(Source::new("<call>", None, text));
         let tree = parse::parse_expression(&source).map_err(Stop::Refused)?;
         let mut frame = Frame::module(module, &source);
@@ -221,7 +219,7 @@ impl Host {
     }
 
     /// What Python writes to standard error for an exception that nothing catches.
-    pub fn traceback(&mut self, raised: &Raised) -> String {
+    pub(crate) fn traceback(&mut self, raised: &Raised) -> String {
         let class = &raised.exception.class;
         let name = if class.module == "builtins".into() || class.module == "__main__".into() {
             class.name.to_string()
@@ -256,7 +254,7 @@ impl Host {
     }
 
     /// Hands what was printed so far to the system.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         // What cannot be written shows at the next write.
         let _ = self.stdout.flush();
     }
@@ -266,7 +264,7 @@ impl Host {
 ///
 /// # Panics
 /// If `run` panics, or no thread can be made.
-pub fn on_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn on_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("kernel host".into()).stack_size(STACK);
         let handle = thread.spawn_scoped(scope, run).expect("a thread for host code");
@@ -290,7 +288,7 @@ fn traceback_frame(frame: &Frame) -> TraceFrame {
 }
 
 /// A name of Python's `builtins`.
-pub fn builtin(name: &str) -> Option<Value> {
+pub(crate) fn builtin(name: &str) -> Option<Value> {
     if let Some(path) =
         builtins::NAMES.iter().find(|path| path.strip_prefix("builtins.") == Some(name))
     {
@@ -307,7 +305,7 @@ pub fn builtin(name: &str) -> Option<Value> {
 
 /// The attribute of a value that does not need the host to run anything: of modules, classes, types and other plain
 /// values. What a property or `__getattr__` would compute is not found here.
-pub fn static_attribute(value: &Value, name: &str) -> Option<Value> {
+pub(crate) fn static_attribute(value: &Value, name: &str) -> Option<Value> {
     match value {
         Value::Module(module) => module.get(name).or_else(|| modules::member(&module.name, name)),
         Value::Class(class) => class.lookup(name),

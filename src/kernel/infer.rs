@@ -25,8 +25,8 @@ mod walk;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use calls::{Bound, best_signature, bind, default_value};
-pub use val::{ir_type, literal_of, type_of};
+pub(super) use calls::best_signature;
+pub(super) use val::{ir_type, literal_of, type_of};
 pub(in crate::kernel) use walk::assigned;
 
 use crate::kernel::diagnostic::Diagnostic;
@@ -36,7 +36,7 @@ use crate::kernel::value::{KernelDef, Value};
 use walk::{Stop, Walker};
 
 /// What typing asks of the program around a kernel.
-pub trait World {
+pub(super) trait World {
     /// What the types of kernels were found to be; the world only keeps it.
     fn memo(&mut self) -> &mut Memo;
 
@@ -79,20 +79,18 @@ pub trait World {
 
 /// A kernel for arguments of certain types.
 #[derive(Clone, Debug)]
-pub struct Specialised {
+pub(crate) struct Specialised {
     /// Its code. Callees are named `callee0`, `callee1`, ... in the order of [`callees`](Self::callees).
     pub function: ir::Function,
     /// The kernels that it calls, in the order of their first use.
     pub callees: Vec<Callee>,
-    /// The types of its arguments.
-    pub args: Vec<Ty>,
     /// The type of what it returns.
     pub returns: Ty,
 }
 
 /// A kernel as another one calls it.
 #[derive(Clone, Debug)]
-pub struct Callee {
+pub(crate) struct Callee {
     /// Its definition.
     pub def: Arc<KernelDef>,
     /// The types of the arguments.
@@ -103,7 +101,7 @@ pub struct Callee {
 
 /// What is known so far of the return types of kernels.
 #[derive(Default)]
-pub struct Memo {
+pub(crate) struct Memo {
     entries: HashMap<(FunctionTy, Vec<Ty>), Entry>,
     /// How many kernels are being typed.
     depth: usize,
@@ -127,7 +125,7 @@ struct Entry {
 /// # Errors
 ///
 /// What the kernel does that the language has not, or that has no type, with its place and a hint.
-pub fn specialise(
+pub(super) fn specialise(
     def: &Arc<KernelDef>,
     args: &[Ty],
     world: &mut dyn World,
@@ -152,31 +150,6 @@ pub fn specialise(
         infer(def, args, world)?;
     }
     Err(endless(def))
-}
-
-/// The type of what `def` returns for arguments of these types.
-///
-/// # Errors
-///
-/// As for [`specialise`].
-pub fn returns(def: &Arc<KernelDef>, args: &[Ty], world: &mut dyn World) -> Result<Ty, Diagnostic> {
-    match return_type(def, args, world).map_err(|stop| refused(stop, def))? {
-        Some(ty) => Ok(ty),
-        None => Err(endless(def)),
-    }
-}
-
-/// The loop of a ufunc made from a kernel for elements of these types, and the type of its results.
-///
-/// # Errors
-///
-/// As for [`specialise`].
-pub fn ufunc_loop(
-    def: &Arc<KernelDef>,
-    types: &[Ty],
-    world: &mut dyn World,
-) -> Result<Option<(Vec<Ty>, Ty)>, Diagnostic> {
-    calls::ufunc_signature(def, types, world).map_err(|stop| refused(stop, def))
 }
 
 /// The return type, or `None` where it hangs on a kernel that is being typed.

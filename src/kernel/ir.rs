@@ -232,23 +232,23 @@ impl Type {
 
 /// A local variable, by its index in [`Function::locals`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LocalId(pub u32);
+pub(crate) struct LocalId(pub u32);
 
 /// A statement that can be left or begun anew, by a number of its own in the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Label(pub u32);
+pub(crate) struct Label(pub u32);
 
 /// Another kernel that is called or taken the address of, by its index in [`Function::callees`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CalleeId(pub u32);
+pub(crate) struct CalleeId(pub u32);
 
 /// An array constant, by its index in [`Function::constants`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConstantId(pub u32);
+pub(crate) struct ConstantId(pub u32);
 
 /// Where something stands in its source, in bytes: begin and end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Span {
+pub(crate) struct Span {
     /// The first byte.
     pub start: u32,
     /// The byte behind the last.
@@ -257,7 +257,7 @@ pub struct Span {
 
 /// A specialised kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Function {
+pub(crate) struct Function {
     /// For messages.
     pub name: String,
     /// Which locals are the parameters, in order.
@@ -278,7 +278,7 @@ pub struct Function {
 
 /// A local variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Local {
+pub(crate) struct Local {
     /// For messages.
     pub name: String,
     /// Its one type.
@@ -287,7 +287,7 @@ pub struct Local {
 
 /// Another kernel, as far as a caller may know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Callee {
+pub(crate) struct Callee {
     /// What it is linked by.
     pub name: String,
     /// Its signature.
@@ -296,7 +296,7 @@ pub struct Callee {
 
 /// An array that a kernel captured: dense, frozen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ArrayConstant {
+pub(crate) struct ArrayConstant {
     /// What it is linked by: a name that stands for the content, such as its digest.
     pub name: String,
     /// Its type; the layout is `C`, or `F`.
@@ -309,7 +309,7 @@ pub struct ArrayConstant {
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stmt {
+pub(crate) struct Stmt {
     /// What it does.
     pub kind: StmtKind,
     /// Where it stands.
@@ -318,7 +318,7 @@ pub struct Stmt {
 
 /// What a statement does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum StmtKind {
+pub(crate) enum StmtKind {
     /// `local = value`.
     Assign(LocalId, Expr),
     /// Evaluates for its effects.
@@ -373,7 +373,7 @@ pub enum StmtKind {
 /// The local is assigned at the beginning of each round, and keeps the last round's value; what the body does to it
 /// does not change the rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct For {
+pub(crate) struct For {
     /// For `Leave` and `Next`.
     pub label: Label,
     /// An integer local; the counter is cast to its type.
@@ -393,7 +393,7 @@ pub struct For {
 /// Locals that the body assigns are each round's own, but for the reductions. `Leave` and `Return` do not cross its
 /// border; `Next` with its label ends a round. An error in a round ends the loop, with the error of the lowest chunk.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ParFor {
+pub(crate) struct ParFor {
     /// As for a loop on one thread.
     pub rounds: For,
     /// What the rounds are reduced to.
@@ -402,7 +402,7 @@ pub struct ParFor {
 
 /// A scalar local that each round of a [`ParFor`] changes by one operation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reduction {
+pub(crate) struct Reduction {
     /// The local.
     pub local: LocalId,
     /// How partial results join.
@@ -411,7 +411,7 @@ pub struct Reduction {
 
 /// How values are folded into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FoldOp {
+pub(crate) enum FoldOp {
     /// The sum, from zero.
     Sum,
     /// The product, from one.
@@ -430,7 +430,7 @@ pub enum FoldOp {
 
 /// One element of an array.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Element1 {
+pub(crate) struct Element1 {
     /// An array.
     pub array: Expr,
     /// An integer (`I64` or `U64`) for each axis.
@@ -441,7 +441,7 @@ pub struct Element1 {
 
 /// What is to be done about an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Access {
+pub(crate) enum Access {
     /// Negative ones count from the end; out of range raises `IndexError`.
     Checked,
     /// Negative ones count from the end; out of range is the program's fault (`boundscheck=False`).
@@ -452,7 +452,7 @@ pub enum Access {
 
 /// An element-wise assignment: `target[...] = value`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SetView {
+pub(crate) struct SetView {
     /// An array of scalars: a view, or all of it.
     pub target: Expr,
     /// What is assigned; the value of the tree is of the target's element type. For `a += b` the target is an input
@@ -464,7 +464,7 @@ pub struct SetView {
 
 /// What an element-wise assignment does if an input overlaps with its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Overlap {
+pub(crate) enum Overlap {
     /// Inputs are read as they were before: `a[1:] = a[:-1]`. Shapes that do not fit are errors of an assignment.
     Copy,
     /// Elements are read and written one by one: `a[1:] += a[:-1]`, ufuncs with `out`. Shapes that do not fit are errors
@@ -474,7 +474,7 @@ pub enum Overlap {
 
 /// A scalar expression that is evaluated for each element of inputs that are broadcast together.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Elementwise {
+pub(crate) struct Elementwise {
     /// Arrays of scalars, and scalars.
     pub inputs: Vec<Expr>,
     /// The local that holds an input's element, for each input. Used by this tree alone.
@@ -485,7 +485,7 @@ pub struct Elementwise {
 
 /// An exception to raise.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Raise {
+pub(crate) struct Raise {
     /// The name of its class; behind its module and a colon, if it is the program's own.
     pub class: String,
     /// Its arguments.
@@ -494,7 +494,7 @@ pub struct Raise {
 
 /// An expression and its type.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Expr {
+pub(crate) struct Expr {
     /// What it computes.
     pub kind: ExprKind,
     /// The type of its value.
@@ -503,7 +503,7 @@ pub struct Expr {
 
 /// What an expression computes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ExprKind {
+pub(crate) enum ExprKind {
     /// A constant.
     Const(Const),
     /// A captured array.
@@ -540,10 +540,6 @@ pub enum ExprKind {
     StrLen(Box<Expr>),
     /// The value of a [`Callee`] called with these arguments, of exactly its parameters' types.
     Call(CalleeId, Vec<Expr>),
-    /// A call of a function value.
-    CallValue(Box<Expr>, Vec<Expr>),
-    /// A callee as a function value.
-    FunctionValue(CalleeId),
     /// A new array of this shape (`I64` each). A negative length raises `ValueError`. Layout `C` or `F`.
     NewArray(Vec<Expr>, Fill),
     /// A new array of these elements, in C order, of this constant shape. Layout `C`.
@@ -569,8 +565,6 @@ pub enum ExprKind {
     Relayout(Box<Expr>),
     /// The fields of a record as values: a scalar, a nested record or array where it lies.
     Field(Box<Expr>, u32),
-    /// The first element's address as a number: equal for views that begin at one place.
-    Address(Box<Expr>),
     /// A new array, element by element. Its number of axes is that of the input with the most. Layout `C` or `F`.
     Map(Elementwise),
     /// Every element folded into one, in C order.
@@ -583,7 +577,7 @@ pub enum ExprKind {
 
 /// A fold over an element-wise tree.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fold {
+pub(crate) struct Fold {
     /// How.
     pub op: FoldOp,
     /// What; at least one input is an array. The value's type is that of the result.
@@ -595,7 +589,7 @@ pub struct Fold {
 
 /// What a new array is filled with.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Fill {
+pub(crate) enum Fill {
     /// Zeros. Also for `np.empty`: no kernel reads what it did not write.
     Zero,
     /// This scalar, of the element's type.
@@ -605,7 +599,7 @@ pub enum Fill {
 /// One subscript of a [`ExprKind::View`]. The ellipsis is written out as `Full`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "a view has a handful of them")]
-pub enum Subscript {
+pub(crate) enum Subscript {
     /// An `I64`; the axis disappears.
     Index(Expr, Access),
     /// `start:stop:step`, each an `I64`; a step of zero raises `ValueError`.
@@ -618,7 +612,7 @@ pub enum Subscript {
 
 /// A constant.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Const {
+pub(crate) enum Const {
     /// `None`; also of type `Optional`.
     None,
     /// A `Bool`.
@@ -637,7 +631,7 @@ pub enum Const {
 
 /// Operations on one scalar; the result has the operand's type unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UnaryOp {
+pub(crate) enum UnaryOp {
     /// `-x`.
     Neg,
     /// `~x` of integers and `Bool`s.
@@ -666,7 +660,7 @@ pub enum UnaryOp {
 
 /// What a division by zero does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OnZero {
+pub(crate) enum OnZero {
     /// Raises `ZeroDivisionError`.
     Raise,
     /// Gives inf or nan of floats, 0 of integers: Python's rules but for that (`error_model="numpy"`).
@@ -677,7 +671,7 @@ pub enum OnZero {
 
 /// Operations on two scalars of one type, which is the result's too unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BinaryOp {
+pub(crate) enum BinaryOp {
     /// `a + b`; integers wrap.
     Add,
     /// `a - b`.
@@ -735,8 +729,7 @@ pub enum BinaryOp {
 
 /// Functions on floats. Those marked C are on `C128` too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "they are named as in math and NumPy")]
-pub enum MathFn {
+pub(crate) enum MathFn {
     /// C.
     Sqrt,
     Cbrt,
@@ -796,7 +789,7 @@ pub enum MathFn {
 
 impl MathFn {
     /// Whether it takes complex numbers too.
-    pub fn is_complex(self) -> bool {
+    pub(crate) fn is_complex(self) -> bool {
         use MathFn as M;
         matches!(
             self,
@@ -822,7 +815,7 @@ impl MathFn {
 /// numbers become no real ones; anything but zero is true), `T` an optional of what `T` casts to, an optional what it
 /// holds (`None` raises `TypeError`), `None` any optional, tuples item by item, arrays another layout only from `C` or
 /// `F` to `A`, and every type itself.
-pub fn can_cast(from: &Type, to: &Type) -> bool {
+pub(super) fn can_cast(from: &Type, to: &Type) -> bool {
     if from == to {
         return true;
     }
@@ -849,7 +842,7 @@ pub fn can_cast(from: &Type, to: &Type) -> bool {
 
 impl Stmt {
     /// A statement at no position.
-    pub fn new(kind: StmtKind) -> Stmt {
+    pub(crate) fn new(kind: StmtKind) -> Stmt {
         Stmt { kind, span: Span::default() }
     }
 }
@@ -862,42 +855,42 @@ impl From<StmtKind> for Stmt {
 
 impl Expr {
     /// An expression of this type.
-    pub fn new(kind: ExprKind, ty: Type) -> Expr {
+    pub(crate) fn new(kind: ExprKind, ty: Type) -> Expr {
         Expr { kind, ty }
     }
 
     /// An `I64` constant.
-    pub fn int(value: i64) -> Expr {
+    pub(crate) fn int(value: i64) -> Expr {
         Expr::new(ExprKind::Const(Const::Int(value)), Type::I64)
     }
 
     /// An `F64` constant.
-    pub fn float(value: f64) -> Expr {
+    pub(crate) fn float(value: f64) -> Expr {
         Expr::new(ExprKind::Const(Const::Float(value)), Type::F64)
     }
 
     /// A `Bool` constant.
-    pub fn bool(value: bool) -> Expr {
+    pub(crate) fn bool(value: bool) -> Expr {
         Expr::new(ExprKind::Const(Const::Bool(value)), Type::BOOL)
     }
 
     /// `None`.
-    pub fn none() -> Expr {
+    pub(crate) fn none() -> Expr {
         Expr::new(ExprKind::Const(Const::None), Type::None)
     }
 
     /// A string constant.
-    pub fn str(text: &str) -> Expr {
+    pub(crate) fn str(text: &str) -> Expr {
         Expr::new(ExprKind::Const(Const::Str(text.into())), Type::Str)
     }
 
     /// This value in another type; itself if it has that type.
-    pub fn cast(self, ty: Type) -> Expr {
+    pub(crate) fn cast(self, ty: Type) -> Expr {
         if self.ty == ty { self } else { Expr::new(ExprKind::Cast(Box::new(self)), ty) }
     }
 
     /// An operation on one value, whose type the result has.
-    pub fn unary(op: UnaryOp, x: Expr) -> Expr {
+    pub(crate) fn unary(op: UnaryOp, x: Expr) -> Expr {
         let ty = match op {
             UnaryOp::Not
             | UnaryOp::IsNan
@@ -912,7 +905,7 @@ impl Expr {
     }
 
     /// An operation on two values of one type.
-    pub fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
+    pub(crate) fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
         let ty = if op.is_comparison() { Type::BOOL } else { a.ty.clone() };
         Expr::new(ExprKind::Binary(op, Box::new(a), Box::new(b)), ty)
     }
@@ -920,7 +913,7 @@ impl Expr {
 
 impl BinaryOp {
     /// Whether its result is a `Bool` whatever the operands are.
-    pub fn is_comparison(self) -> bool {
+    pub(crate) fn is_comparison(self) -> bool {
         use BinaryOp::{Eq, Ge, Gt, Le, Lt, Ne};
         matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
     }
@@ -928,13 +921,13 @@ impl BinaryOp {
 
 impl Function {
     /// Adds a local.
-    pub fn local(&mut self, name: &str, ty: Type) -> LocalId {
+    pub(crate) fn local(&mut self, name: &str, ty: Type) -> LocalId {
         self.locals.push(Local { name: name.into(), ty });
         LocalId(self.locals.len() as u32 - 1)
     }
 
     /// The value of a local.
-    pub fn get(&self, local: LocalId) -> Expr {
+    pub(crate) fn get(&self, local: LocalId) -> Expr {
         Expr::new(ExprKind::Local(local), self.locals[local.0 as usize].ty.clone())
     }
 }

@@ -55,7 +55,7 @@ mod tests;
 
 /// What one specialised kernel becomes.
 #[derive(Debug)]
-pub struct Lowered {
+pub(super) struct Lowered {
     /// The unit, then its entry, then the parts that its parallel loops run on other threads. The external name
     /// `u0:n` in any of them is `references[n]`.
     pub functions: Vec<Clif>,
@@ -65,7 +65,7 @@ pub struct Lowered {
 
 /// What an external name of a [`Lowered`] function means.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Reference {
+pub(super) enum Reference {
     /// Another unit, by [`Callee::name`](super::ir::Callee).
     Unit(String),
     /// One of the unit's own functions, by its index in [`Lowered::functions`].
@@ -80,7 +80,7 @@ pub enum Reference {
 
 /// Why a typed form could not be lowered: it breaks a rule of the typed form, or is beyond a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LowerError {
+pub(super) struct LowerError {
     /// The kernel.
     pub function: String,
     /// What is wrong.
@@ -96,7 +96,7 @@ impl fmt::Display for LowerError {
 impl std::error::Error for LowerError {}
 
 /// The functions that a specialised kernel becomes. They depend on nothing but `function` and the ISA.
-pub fn lower(function: &ir::Function, isa: &dyn TargetIsa) -> Result<Lowered, LowerError> {
+pub(super) fn lower(function: &ir::Function, isa: &dyn TargetIsa) -> Result<Lowered, LowerError> {
     check::check(function)
         .map_err(|reason| LowerError { function: function.name.clone(), reason })?;
     // What the rules do not rule out and the builder asserts is an error of this kernel, not the end of the process.
@@ -123,11 +123,11 @@ fn build(function: &ir::Function, isa: &dyn TargetIsa) -> Lowered {
 }
 
 /// A function by C's convention, with the parameters and the result of the unit `name`, that calls it: what a
-/// `cfunc`'s address points to. An error goes to the host that [`runtime::c`](super::runtime::c) knows, and the result
+/// `cfunc`'s address points to. What it raises goes to the log, as C cannot be told, and the result
 /// is zero then.
 ///
 /// Fails if a parameter or the result is no number.
-pub fn c_entry(
+pub(super) fn c_entry(
     name: &str,
     signature: &ir::FunctionType,
     isa: &dyn TargetIsa,

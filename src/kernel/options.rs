@@ -5,7 +5,7 @@ use crate::kernel::value::{KernelDef, Value};
 
 /// What a kernel's decorator asked for, as far as it shapes code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Options {
+pub(crate) struct Options {
     /// Whether floats may be summed in any order.
     pub fastmath: bool,
     /// Whether `prange` runs on several threads.
@@ -28,7 +28,7 @@ impl Options {
     /// # Errors
     ///
     /// If one has a value that it cannot have.
-    pub fn of(def: &KernelDef) -> Result<Self, Diagnostic> {
+    pub(crate) fn of(def: &KernelDef) -> Result<Self, Diagnostic> {
         let mut options = Self {
             fastmath: false,
             parallel: false,

@@ -33,7 +33,7 @@ type Result<T> = std::result::Result<T, Box<Diagnostic>>;
 ///
 /// # Errors
 /// Text that is no Python, or syntax that cachelift does not support.
-pub fn parse_module(source: &Arc<Source>) -> Result<Module> {
+pub(super) fn parse_module(source: &Arc<Source>) -> Result<Module> {
     let parsed =
         ruff_python_parser::parse_module(&source.text).map_err(|e| syntax_error(source, &e))?;
     let tree = parsed.into_syntax();
@@ -46,13 +46,13 @@ pub fn parse_module(source: &Arc<Source>) -> Result<Module> {
     }
     let mut convert = Convert::new(source);
     let body = convert.body(&tree.body)?;
-    Ok(Module { source: source.clone(), body })
+    Ok(Module { body })
 }
 
 /// Parses a file as far as it can be: what there is of it, and all that is wrong with it, from top to bottom. A statement
 /// with an error in it is left out.
-pub fn parse_all(source: &Arc<Source>) -> (Module, Vec<Diagnostic>) {
-    let mut module = Module { source: source.clone(), body: Vec::new() };
+pub(super) fn parse_all(source: &Arc<Source>) -> (Module, Vec<Diagnostic>) {
+    let mut module = Module { body: Vec::new() };
     let options = ruff_python_parser::ParseOptions::from(ruff_python_parser::Mode::Module);
     let parsed = ruff_python_parser::parse_unchecked(&source.text, options);
     let errors: Vec<_> = parsed.errors().to_vec();
@@ -80,7 +80,7 @@ pub fn parse_all(source: &Arc<Source>) -> (Module, Vec<Diagnostic>) {
 ///
 /// # Errors
 /// As for [`parse_module`].
-pub fn parse_expression(source: &Arc<Source>) -> Result<Expr> {
+pub(super) fn parse_expression(source: &Arc<Source>) -> Result<Expr> {
     let parsed =
         ruff_python_parser::parse_expression(&source.text).map_err(|e| syntax_error(source, &e))?;
     let tree = parsed.into_syntax();

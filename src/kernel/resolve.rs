@@ -16,7 +16,7 @@ use std::{
 use super::source::Source;
 
 /// Reads files. A session puts its own between, to stamp what is read.
-pub trait Files: Send + Sync {
+pub(crate) trait Files: Send + Sync {
     /// The bytes of a file; [`io::ErrorKind::NotFound`] where there is none.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ pub trait Files: Send + Sync {
 
 /// The file system.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Disk;
+pub(super) struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -43,7 +43,7 @@ impl Files for Disk {
 
 /// What a name resolved to.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub(crate) enum Found {
     /// A module's file.
     Module(Arc<Source>),
     /// A package: its `__init__.py` and folder.
@@ -53,53 +53,39 @@ pub enum Found {
 }
 
 /// The search path, and what was looked at.
-pub struct Resolver {
+pub(crate) struct Resolver {
     files: Box<dyn Files>,
-    /// The folder of the program's entry; names of files count from here.
-    root: PathBuf,
-    /// The folders to search: the root, then `CACHELIFT_PATH`.
+    /// The folders to search: that of the program's entry, then `CACHELIFT_PATH`.
     path: Vec<PathBuf>,
     /// The files that were read, in order.
     read: Vec<Arc<Source>>,
     /// The paths at which nothing was found, in order, each once.
     absent: Vec<PathBuf>,
-    /// The files that are no modules and were read, in order, each once.
-    data: Vec<PathBuf>,
 }
 
 impl Resolver {
     /// A resolver for a program in `root`, with more folders to search after it.
-    pub fn new(
+    pub(crate) fn new(
         files: Box<dyn Files>,
         root: PathBuf,
         path: impl IntoIterator<Item = PathBuf>,
     ) -> Self {
-        let path = std::iter::once(root.clone()).chain(path).collect();
-        Resolver { files, root, path, read: Vec::new(), absent: Vec::new(), data: Vec::new() }
+        let path = std::iter::once(root).chain(path).collect();
+        Resolver { files, path, read: Vec::new(), absent: Vec::new() }
     }
 
     /// The files that were read so far.
-    pub fn read(&self) -> &[Arc<Source>] {
+    pub(crate) fn read(&self) -> &[Arc<Source>] {
         &self.read
     }
 
-    /// The files that are no modules and were read so far: what `np.load` was given.
-    pub fn data(&self) -> &[PathBuf] {
-        &self.data
-    }
-
     /// The paths at which nothing was found so far.
-    pub fn absent(&self) -> &[PathBuf] {
+    pub(crate) fn absent(&self) -> &[PathBuf] {
         &self.absent
     }
 
-    /// The program's folder.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// The folders that are searched.
-    pub fn path(&self) -> &[PathBuf] {
+    pub(crate) fn path(&self) -> &[PathBuf] {
         &self.path
     }
 
@@ -107,7 +93,7 @@ impl Resolver {
     ///
     /// # Errors
     /// The system's, or that the text is not UTF-8.
-    pub fn open(&mut self, path: &Path) -> io::Result<Arc<Source>> {
+    pub(crate) fn open(&mut self, path: &Path) -> io::Result<Arc<Source>> {
         if let Some(source) = self.read.iter().find(|source| source.path.as_deref() == Some(path)) {
             return Ok(source.clone());
         }
@@ -124,18 +110,14 @@ impl Resolver {
         Ok(source)
     }
 
-    /// Reads a file that is no module, which the program names itself; that it was read, or found absent, is kept.
+    /// Reads a file that is no module, which the program names itself; if it is absent, that is kept.
     ///
     /// # Errors
     /// The system's.
-    pub fn read_data(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+    pub(crate) fn read_data(&mut self, path: &Path) -> io::Result<Vec<u8>> {
         let result = self.files.read(path);
-        match &result {
-            Ok(_) if !self.data.iter().any(|known| known == path) => {
-                self.data.push(path.to_owned())
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.miss(path.to_owned()),
-            _ => {}
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            self.miss(path.to_owned());
         }
         result
     }
@@ -144,7 +126,11 @@ impl Resolver {
     ///
     /// # Errors
     /// A file that is there but cannot be read.
-    pub fn find(&mut self, name: &str, within: Option<&[PathBuf]>) -> io::Result<Option<Found>> {
+    pub(crate) fn find(
+        &mut self,
+        name: &str,
+        within: Option<&[PathBuf]>,
+    ) -> io::Result<Option<Found>> {
         let folders = within.unwrap_or(&self.path).to_vec();
         let mut portions = Vec::new();
         for folder in folders {

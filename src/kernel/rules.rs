@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// What an operator on scalars does: both operands are cast, then the result has a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub(super) struct Rule {
     /// What the operands are cast to.
     pub operands: Vec<Ty>,
     /// The result's type.
@@ -25,7 +25,7 @@ fn rule(operands: impl Into<Vec<Ty>>, result: Ty) -> Option<Rule> {
 }
 
 /// NumPy's promotion of two number types: the smallest that holds both.
-pub fn promote(a: &Ty, b: &Ty) -> Option<Ty> {
+pub(super) fn promote(a: &Ty, b: &Ty) -> Option<Ty> {
     Some(match (a, b) {
         (a, b) if a == b && a.is_number() => a.clone(),
         (Ty::Bool, other) | (other, Ty::Bool) if other.is_number() => other.clone(),
@@ -52,7 +52,7 @@ pub fn promote(a: &Ty, b: &Ty) -> Option<Ty> {
 }
 
 /// The type of a variable that has one type on one path and another on a second path, or `None` where there is none.
-pub fn unify(a: &Ty, b: &Ty) -> Option<Ty> {
+pub(super) fn unify(a: &Ty, b: &Ty) -> Option<Ty> {
     if a == b {
         return Some(a.clone());
     }
@@ -95,7 +95,7 @@ fn has_value(ty: &Ty) -> bool {
 
 /// How far a conversion is from none at all; of several signatures the one with the least sum is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Conversion {
+pub(super) enum Conversion {
     /// The same type.
     Exact,
     /// To a wider type of the same kind.
@@ -107,7 +107,7 @@ pub enum Conversion {
 }
 
 /// How a value of type `from` becomes one of type `to`, or `None` where it cannot.
-pub fn convert(from: &Ty, to: &Ty) -> Option<Conversion> {
+pub(super) fn convert(from: &Ty, to: &Ty) -> Option<Conversion> {
     use Conversion as C;
     if from == to {
         return Some(C::Exact);
@@ -198,7 +198,7 @@ fn meet(a: &Ty, b: &Ty) -> Option<Ty> {
 }
 
 /// What `a op b` does on scalars, or `None` where Numba has no such operator.
-pub fn binary(op: BinaryOp, a: &Ty, b: &Ty) -> Option<Rule> {
+pub(super) fn binary(op: BinaryOp, a: &Ty, b: &Ty) -> Option<Rule> {
     use BinaryOp as B;
     if !a.is_number() || !b.is_number() {
         return None;
@@ -240,7 +240,7 @@ fn exponent(ty: &Ty) -> Ty {
 }
 
 /// What a comparison of numbers does, `==` and `!=` or an order.
-pub fn compare(op: CompareOp, a: &Ty, b: &Ty) -> Option<Rule> {
+pub(super) fn compare(op: CompareOp, a: &Ty, b: &Ty) -> Option<Rule> {
     let met = meet(a, b)?;
     let ordered = !matches!(op, CompareOp::Eq | CompareOp::Ne);
     if ordered && met == Ty::Complex128 {
@@ -250,7 +250,7 @@ pub fn compare(op: CompareOp, a: &Ty, b: &Ty) -> Option<Rule> {
 }
 
 /// What an operator of one number does.
-pub fn unary(op: UnaryOp, ty: &Ty) -> Option<Rule> {
+pub(super) fn unary(op: UnaryOp, ty: &Ty) -> Option<Rule> {
     if !ty.is_number() {
         return None;
     }
@@ -334,7 +334,7 @@ fn letter(letter: u8) -> Ty {
 }
 
 /// How many inputs NumPy's ufunc `name` has, or `None` where it is none that kernels have.
-pub fn ufunc_inputs(name: &str) -> Option<usize> {
+pub(super) fn ufunc_inputs(name: &str) -> Option<usize> {
     let loops = loops(name)?;
     let first = loops.split(' ').next()?;
     Some(first.split('>').next()?.len())
@@ -346,7 +346,7 @@ fn loops(name: &str) -> Option<&'static str> {
 
 /// The loop that the ufunc `name` runs on elements of these types: the first whose inputs they can be cast to. An
 /// `output` that exists must be able to take the result within its kind.
-pub fn ufunc(name: &str, inputs: &[Ty], output: Option<&Ty>) -> Option<Rule> {
+pub(super) fn ufunc(name: &str, inputs: &[Ty], output: Option<&Ty>) -> Option<Rule> {
     select(
         loops(name)?.split(' ').map(|signature| {
             let (ins, out) = signature.split_once('>').unwrap_or((signature, &signature[..1]));
@@ -358,7 +358,7 @@ pub fn ufunc(name: &str, inputs: &[Ty], output: Option<&Ty>) -> Option<Rule> {
 }
 
 /// The first of a ufunc's `loops` that fits, as [`ufunc`] has it.
-pub fn select(
+pub(super) fn select(
     mut loops: impl Iterator<Item = Rule>,
     inputs: &[Ty],
     output: Option<&Ty>,
@@ -376,7 +376,7 @@ pub fn select(
 }
 
 /// NumPy's `can_cast(from, to, "safe")`.
-pub fn can_cast_safely(from: &Ty, to: &Ty) -> bool {
+pub(super) fn can_cast_safely(from: &Ty, to: &Ty) -> bool {
     match (from, to) {
         _ if from == to => true,
         (Ty::Bool, _) => to.is_number(),
@@ -391,7 +391,7 @@ pub fn can_cast_safely(from: &Ty, to: &Ty) -> bool {
 }
 
 /// NumPy's `can_cast(from, to, "same_kind")`.
-pub fn can_cast_within_kind(from: &Ty, to: &Ty) -> bool {
+pub(super) fn can_cast_within_kind(from: &Ty, to: &Ty) -> bool {
     let rank = |ty: &Ty| match ty {
         Ty::Bool => 0,
         Ty::Int(IntTy { signed: false, .. }) => 1,
@@ -403,7 +403,7 @@ pub fn can_cast_within_kind(from: &Ty, to: &Ty) -> bool {
 }
 
 /// The ufunc that an operator on arrays runs.
-pub fn ufunc_of_binary(op: BinaryOp) -> Option<&'static str> {
+pub(super) fn ufunc_of_binary(op: BinaryOp) -> Option<&'static str> {
     use BinaryOp as B;
     Some(match op {
         B::Add => "add",
@@ -423,7 +423,7 @@ pub fn ufunc_of_binary(op: BinaryOp) -> Option<&'static str> {
 }
 
 /// The ufunc that a comparison of arrays runs.
-pub fn ufunc_of_compare(op: CompareOp) -> Option<&'static str> {
+pub(super) fn ufunc_of_compare(op: CompareOp) -> Option<&'static str> {
     use CompareOp as C;
     Some(match op {
         C::Eq => "equal",
@@ -437,7 +437,7 @@ pub fn ufunc_of_compare(op: CompareOp) -> Option<&'static str> {
 }
 
 /// The ufunc that an operator of one operand runs on an array.
-pub fn ufunc_of_unary(op: UnaryOp) -> Option<&'static str> {
+pub(super) fn ufunc_of_unary(op: UnaryOp) -> Option<&'static str> {
     Some(match op {
         UnaryOp::Minus => "negative",
         UnaryOp::Plus => "positive",

@@ -11,13 +11,13 @@
 //!
 //! Helpers never unwind, and never trust a number: what they are handed may be any.
 
-pub mod c;
-pub mod context;
+pub(super) mod c;
+pub(super) mod context;
 mod helpers;
 pub(crate) mod math;
-pub mod memory;
+pub(super) mod memory;
 pub(crate) mod parallel;
 pub(super) mod stack;
 
-pub use context::Host;
-pub use helpers::address;
+pub(super) use context::Host;
+pub(super) use helpers::address;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::source::Source;
 
 /// An identifier.
-pub type Name = Arc<str>;
+pub(super) type Name = Arc<str>;
 
 /// A range of bytes in a [`Source`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,10 +32,8 @@ impl Span {
 
 /// A parsed file.
 #[derive(Debug)]
-pub struct Module {
-    /// Where the text came from.
-    pub source: Arc<Source>,
-    /// The statements of the file.
+pub(super) struct Module {
+    /// Its statements.
     pub body: Vec<Stmt>,
 }
 

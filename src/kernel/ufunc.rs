@@ -131,9 +131,11 @@ impl Elements {
     }
 }
 
-/// Visits rows of views of one shape, in C order: how many elements one has, and where it begins in each view and goes on.
-/// Axes that lie one after the other in all views are one.
-fn rows(views: &[Array], visit: &mut dyn FnMut(usize, &[(usize, isize)]) -> Run<()>) -> Run<()> {
+/// What is done with a row: how many elements it has, and where it begins in each view and goes on.
+type Visit<'v> = dyn FnMut(usize, &[(usize, isize)]) -> Run<()> + 'v;
+
+/// Visits rows of views of one shape, in C order. Axes that lie one after the other in all views are one.
+fn rows(views: &[Array], visit: &mut Visit) -> Run<()> {
     let Some(shape) = views.first().map(Array::shape) else { return Ok(()) };
     if shape.contains(&0) {
         return Ok(());
@@ -780,7 +782,7 @@ mod tests {
             }
             rows_seen
         };
-        assert_eq!(visited(&[array.clone()]), 1);
+        assert_eq!(visited(std::slice::from_ref(&array)), 1);
         assert_eq!(visited(&[array.transposed()]), 12);
         let one = Array::from_vec(vec![1.0], &[]).broadcast(&[2, 3, 4]).unwrap();
         assert_eq!(visited(&[array.clone(), one]), 1);

@@ -19,7 +19,7 @@ const WIDTH: usize = 75;
 const PRECISION: usize = 8;
 
 /// `str(array)`.
-pub fn str(array: &Array) -> String {
+pub(crate) fn str(array: &Array) -> String {
     if array.ndim() == 0 {
         return element_str(array);
     }
@@ -27,7 +27,7 @@ pub fn str(array: &Array) -> String {
 }
 
 /// `repr(array)`.
-pub fn repr(array: &Array) -> String {
+pub(crate) fn repr(array: &Array) -> String {
     let prefix = "array(";
     let body = text(array, ", ", prefix, ")");
     let mut extras = Vec::new();
@@ -53,13 +53,13 @@ pub fn repr(array: &Array) -> String {
 }
 
 /// A shape as a tuple.
-pub fn shape(shape: &[usize]) -> String {
+pub(crate) fn shape(shape: &[usize]) -> String {
     let parts: Vec<String> = shape.iter().map(usize::to_string).collect();
     if parts.len() == 1 { format!("({},)", parts[0]) } else { format!("({})", parts.join(", ")) }
 }
 
 /// The only element of an array without dimensions, as its scalar is shown.
-pub fn element_str(array: &Array) -> String {
+pub(crate) fn element_str(array: &Array) -> String {
     match array.read(array.offset()) {
         Some(scalar) => scalar_str(&scalar),
         None => record_str(array),
@@ -67,7 +67,7 @@ pub fn element_str(array: &Array) -> String {
 }
 
 /// `str` of a NumPy scalar.
-pub fn scalar_str(scalar: &Scalar) -> String {
+pub(crate) fn scalar_str(scalar: &Scalar) -> String {
     match *scalar {
         Scalar::Bool(v) => if v { "True" } else { "False" }.into(),
         Scalar::F32(v) => float::repr32(v),
@@ -78,7 +78,7 @@ pub fn scalar_str(scalar: &Scalar) -> String {
 }
 
 /// `repr` of a NumPy scalar.
-pub fn scalar_repr(scalar: &Scalar) -> String {
+pub(crate) fn scalar_repr(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Bool(v) => if *v { "np.True_" } else { "np.False_" }.into(),
         Scalar::C128(re, im) => {
@@ -91,7 +91,7 @@ pub fn scalar_repr(scalar: &Scalar) -> String {
 }
 
 /// `str` of a record.
-pub fn record_str(record: &Array) -> String {
+pub(crate) fn record_str(record: &Array) -> String {
     let DType::Record(layout) = record.dtype() else { return element_str(record) };
     let fields: Vec<String> = layout
         .fields
@@ -107,7 +107,7 @@ pub fn record_str(record: &Array) -> String {
 }
 
 /// `repr` of a record.
-pub fn record_repr(record: &Array) -> String {
+pub(crate) fn record_repr(record: &Array) -> String {
     format!("np.void({}, dtype={})", record_str(record), record.dtype())
 }
 

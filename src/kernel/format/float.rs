@@ -2,7 +2,7 @@
 
 /// A finite number in decimal: `0.d1d2d3... * 10^point`, without a sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Digits {
+pub(crate) struct Digits {
     /// The digits, of which the first is not 0 unless the number is.
     pub digits: String,
     /// Where the decimal point stands, counted from before the first digit.
@@ -11,7 +11,7 @@ pub struct Digits {
 
 impl Digits {
     /// The shortest digits that read back as the same double.
-    pub fn shortest(value: f64) -> Digits {
+    pub(crate) fn shortest(value: f64) -> Digits {
         let digits = Digits::parse(&format!("{:e}", value.abs()));
         if digits.digits.len() < 15 {
             return digits;
@@ -24,7 +24,7 @@ impl Digits {
     }
 
     /// The shortest digits that read back as the same single.
-    pub fn shortest32(value: f32) -> Digits {
+    pub(crate) fn shortest32(value: f32) -> Digits {
         let digits = Digits::parse(&format!("{:e}", value.abs()));
         if digits.digits.len() < 6 {
             return digits;
@@ -36,7 +36,7 @@ impl Digits {
     }
 
     /// Exactly `count` significant digits, at least one, of the exact value, rounded half to even.
-    pub fn significant(value: f64, count: usize) -> Digits {
+    pub(crate) fn significant(value: f64, count: usize) -> Digits {
         Digits::parse(&format!("{:.*e}", count.max(1) - 1, value.abs()))
     }
 
@@ -48,7 +48,7 @@ impl Digits {
     }
 
     /// Without an exponent, with at least `decimals` digits after the point; the point is there only before digits.
-    pub fn positional(&self, decimals: usize) -> String {
+    pub(crate) fn positional(&self, decimals: usize) -> String {
         let mut out = String::new();
         let length = self.digits.len() as i32;
         if self.point <= 0 {
@@ -75,7 +75,7 @@ impl Digits {
     }
 
     /// With an exponent of at least two digits: `1.5e-07`.
-    pub fn scientific(&self) -> String {
+    pub(crate) fn scientific(&self) -> String {
         let (first, rest) = self.digits.split_at(1);
         let point = if rest.is_empty() { "" } else { "." };
         format!("{first}{point}{rest}{}", exponent(self.point - 1))
@@ -83,13 +83,13 @@ impl Digits {
 }
 
 /// `e+05`.
-pub fn exponent(exponent: i32) -> String {
+pub(crate) fn exponent(exponent: i32) -> String {
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("e{sign}{:02}", exponent.unsigned_abs())
 }
 
 /// `nan`, `inf` or `-inf`, of what is not finite.
-pub fn special(value: f64) -> Option<&'static str> {
+pub(crate) fn special(value: f64) -> Option<&'static str> {
     if value.is_nan() {
         Some("nan")
     } else if value.is_infinite() {
@@ -100,7 +100,7 @@ pub fn special(value: f64) -> Option<&'static str> {
 }
 
 /// `repr` of a Python float.
-pub fn repr(value: f64) -> String {
+pub(crate) fn repr(value: f64) -> String {
     if let Some(text) = special(value) {
         return text.into();
     }
@@ -113,13 +113,13 @@ pub fn repr(value: f64) -> String {
 }
 
 /// A part of a complex number: like `repr`, without `.0`.
-pub fn repr_part(value: f64) -> String {
+pub(crate) fn repr_part(value: f64) -> String {
     let text = repr(value);
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
 /// `str` of `np.float32`: its own shortest digits, an exponent from a million on.
-pub fn repr32(value: f32) -> String {
+pub(crate) fn repr32(value: f32) -> String {
     if let Some(text) = special(value.into()) {
         return text.into();
     }

@@ -4,7 +4,7 @@ use super::float::{self, Digits};
 
 /// A format spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// What fills up to the width.
     pub fill: char,
     /// `<`, `>`, `^` or `=`.
@@ -45,14 +45,14 @@ impl Default for Spec {
 }
 
 /// Why a spec does not fit a value, in Python's words.
-pub type Misfit = String;
+pub(crate) type Misfit = String;
 
 impl Spec {
     /// Reads a spec; `of` is the name of the value's type.
     ///
     /// # Errors
     /// Text that is no spec.
-    pub fn parse(text: &str, of: &str) -> Result<Spec, Misfit> {
+    pub(crate) fn parse(text: &str, of: &str) -> Result<Spec, Misfit> {
         let mut spec = Spec::default();
         let chars: Vec<char> = text.chars().collect();
         let mut at = 0;
@@ -128,7 +128,7 @@ impl Spec {
     ///
     /// # Errors
     /// A spec for numbers.
-    pub fn string(&self, text: &str) -> Result<String, Misfit> {
+    pub(crate) fn string(&self, text: &str) -> Result<String, Misfit> {
         if !matches!(self.kind, None | Some('s')) {
             return Err(self.unknown("str"));
         }
@@ -148,7 +148,7 @@ impl Spec {
     }
 
     /// Pads (and with a precision, cuts) text, to the left unless told otherwise.
-    pub fn text(&self, text: &str) -> String {
+    pub(crate) fn text(&self, text: &str) -> String {
         let cut: String = match self.precision {
             Some(n) => text.chars().take(n).collect(),
             None => text.into(),
@@ -185,7 +185,7 @@ impl Spec {
     ///
     /// # Errors
     /// A spec that does not fit integers.
-    pub fn int(&self, value: i128) -> Result<String, Misfit> {
+    pub(crate) fn int(&self, value: i128) -> Result<String, Misfit> {
         match self.kind {
             Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%') => {
                 return self.checked_float(value as f64);
@@ -216,7 +216,7 @@ impl Spec {
     }
 
     /// Formats an integer with at least `digits` digits.
-    pub fn int_with_digits(&self, value: i128, digits: usize) -> String {
+    pub(crate) fn int_with_digits(&self, value: i128, digits: usize) -> String {
         let size = value.unsigned_abs();
         let (base, body) = match self.kind {
             Some('b') => ("0b", format!("{size:b}")),
@@ -262,7 +262,7 @@ impl Spec {
     ///
     /// # Errors
     /// A spec that does not fit floats.
-    pub fn checked_float(&self, value: f64) -> Result<String, Misfit> {
+    pub(crate) fn checked_float(&self, value: f64) -> Result<String, Misfit> {
         match self.kind {
             None | Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%' | 'n') => Ok(self.float(value)),
             _ => Err(self.unknown("float")),
@@ -270,7 +270,7 @@ impl Spec {
     }
 
     /// Formats a float by a spec that fits.
-    pub fn float(&self, value: f64) -> String {
+    pub(crate) fn float(&self, value: f64) -> String {
         let negative = value.is_sign_negative() && !value.is_nan();
         let body = self.float_body(value.abs());
         let zero =
@@ -347,7 +347,7 @@ impl Spec {
     ///
     /// # Errors
     /// A spec that does not fit complex numbers.
-    pub fn complex(&self, re: f64, im: f64) -> Result<String, Misfit> {
+    pub(crate) fn complex(&self, re: f64, im: f64) -> Result<String, Misfit> {
         if !matches!(self.kind, None | Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | 'n')) {
             return Err(self.unknown("complex"));
         }

@@ -20,7 +20,7 @@ impl Host {
     ///
     /// # Errors
     /// An `AttributeError`, or what a property raises.
-    pub fn attribute(&mut self, object: &Value, name: &Name) -> Run<Value> {
+    pub(crate) fn attribute(&mut self, object: &Value, name: &Name) -> Run<Value> {
         if let Some(value) = self.find_attribute(object, name)? {
             return Ok(value);
         }

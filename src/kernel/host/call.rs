@@ -29,7 +29,12 @@ impl Host {
     ///
     /// # Errors
     /// What it raises; a `TypeError` where it is not callable.
-    pub fn call(&mut self, callee: &Value, args: Vec<Value>, keywords: Keywords) -> Run<Value> {
+    pub(crate) fn call(
+        &mut self,
+        callee: &Value,
+        args: Vec<Value>,
+        keywords: Keywords,
+    ) -> Run<Value> {
         match callee {
             Value::Function(function) => self.call_function(function, args, keywords),
             Value::Builtin(builtin) => self.call_builtin(*builtin, args, keywords),
@@ -351,7 +356,7 @@ fn bind_arguments(
 ///
 /// # Errors
 /// A `TypeError` as Python words it.
-pub fn bind_to_parameters(
+pub(crate) fn bind_to_parameters(
     function: &Function,
     args: Vec<Value>,
     keywords: Keywords,

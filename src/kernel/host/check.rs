@@ -22,7 +22,7 @@ use crate::kernel::{
 
 /// What a check has found so far.
 #[derive(Debug, Default)]
-pub struct Checking {
+pub(crate) struct Checking {
     /// What is wrong, in the order in which it was found.
     pub problems: Vec<Diagnostic>,
     /// Names that are bound by what is not run, or that failed.
@@ -33,7 +33,7 @@ pub struct Checking {
 
 impl Checking {
     /// Adds what is wrong, unless it is known, or comes of a name that only running the program would bind.
-    pub fn add(&mut self, problem: Diagnostic) {
+    pub(crate) fn add(&mut self, problem: Diagnostic) {
         let of_unknown = |name: &Name| {
             let (ticks, quotes) = (format!("`{name}`"), format!("'{name}'"));
             problem.message.contains(&ticks) || problem.message.contains(&quotes)
@@ -53,7 +53,7 @@ impl Checking {
 impl Host {
     /// What a check of this program has found so far. From now on module bodies are evaluated only as far as names need
     /// it, and what is wrong in them is noted here.
-    pub fn checking(&mut self) -> &mut Checking {
+    pub(crate) fn checking(&mut self) -> &mut Checking {
         self.checking.get_or_insert_default()
     }
 

@@ -152,7 +152,7 @@ impl Host {
     ///
     /// # Errors
     /// `ModuleNotFoundError`, and whatever the module's body raises.
-    pub fn import(&mut self, name: &Name) -> Run<Arc<Module>> {
+    pub(crate) fn import(&mut self, name: &Name) -> Run<Arc<Module>> {
         if let Some(module) = self.modules.get(name) {
             return Ok(module.clone());
         }

@@ -336,7 +336,7 @@ fn apply(host: &mut Host, args: Vec<Value>, mut keywords: Keywords) -> Run<Value
 
 impl Host {
     /// A new kernel of a function, numbered after those of the same name and file.
-    pub fn define_kernel(
+    pub(crate) fn define_kernel(
         &mut self,
         closure: Arc<Function>,
         kind: KernelKind,
@@ -355,23 +355,6 @@ impl Host {
             ordinal,
             decorator_span,
         })
-    }
-
-    /// The signature that a text means: `int64(int64)`, `void(float64[:], float64)`, `(int64, int64)`.
-    ///
-    /// # Errors
-    /// Text that is no signature.
-    pub fn parse_signature(&mut self, text: &str) -> Run<Signature> {
-        let value = self.eval_types(text)?;
-        let mut signatures = Vec::new();
-        match &value {
-            Value::Signature(signature) => return Ok((**signature).clone()),
-            value => signatures_of(self, value, &mut signatures)?,
-        }
-        match signatures.pop() {
-            Some(signature) if signatures.is_empty() => Ok(signature),
-            _ => refuse(format!("`{text}` is no signature"), "write `int64(int64, float64[:])`"),
-        }
     }
 
     /// Evaluates text whose names are Numba's types.

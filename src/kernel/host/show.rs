@@ -19,7 +19,7 @@ impl Host {
     ///
     /// # Errors
     /// What `__str__` raises.
-    pub fn str(&mut self, value: &Value) -> Run<String> {
+    pub(crate) fn str(&mut self, value: &Value) -> Run<String> {
         Ok(match value {
             Value::Str(text) => text.to_string(),
             Value::Scalar(scalar) => array::scalar_str(scalar),
@@ -61,7 +61,7 @@ impl Host {
     ///
     /// # Errors
     /// What `__repr__` raises, and a refusal where Python's text has an address.
-    pub fn repr(&mut self, value: &Value) -> Run<String> {
+    pub(crate) fn repr(&mut self, value: &Value) -> Run<String> {
         self.repr_inside(value, &mut Vec::new())
     }
 
@@ -245,7 +245,7 @@ impl Host {
     ///
     /// # Errors
     /// A `ValueError` or `TypeError` where the spec does not fit.
-    pub fn format(&mut self, value: &Value, spec: &str) -> Run<String> {
+    pub(crate) fn format(&mut self, value: &Value, spec: &str) -> Run<String> {
         if let Some(method) = self.special(value, "__format__")? {
             return match self.call(&method, vec![Value::str(spec.into())], Vec::new())? {
                 Value::Str(text) => Ok(text.to_string()),

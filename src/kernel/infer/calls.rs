@@ -20,7 +20,7 @@ pub(super) type Keywords = Vec<(Name, Val)>;
 
 /// What a parameter is bound to by a call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Bound<T> {
+pub(crate) enum Bound<T> {
     /// An argument.
     Given(T),
     /// Its default, by its index among the positional or the keyword-only parameters.
@@ -39,7 +39,7 @@ pub enum Bound<T> {
 /// # Errors
 ///
 /// What does not fit, in Python's words.
-pub fn bind<T>(
+pub(crate) fn bind<T>(
     function: &syntax::Function,
     positional: Vec<T>,
     mut keywords: Vec<(Name, T)>,
@@ -101,13 +101,16 @@ pub fn bind<T>(
 }
 
 /// The value of a default that a call left to it.
-pub fn default_value(def: &KernelDef, keyword_only: bool, index: usize) -> Option<&Value> {
+pub(crate) fn default_value(def: &KernelDef, keyword_only: bool, index: usize) -> Option<&Value> {
     let defaults = if keyword_only { &def.closure.keyword_defaults } else { &def.closure.defaults };
     defaults.get(index).and_then(Option::as_ref)
 }
 
 /// The signature among those that the decorator named which fits arguments of these types best.
-pub fn best_signature<'a>(signatures: &'a [Signature], args: &[Ty]) -> Option<&'a Signature> {
+pub(crate) fn best_signature<'a>(
+    signatures: &'a [Signature],
+    args: &[Ty],
+) -> Option<&'a Signature> {
     let cost = |signature: &Signature| {
         if signature.args.len() != args.len() {
             return None;

@@ -276,7 +276,7 @@ pub(super) enum Joined {
 }
 
 /// The IR's type for values of a type; of what needs no running, `None`.
-pub fn ir_type(ty: &Ty) -> ir::Type {
+pub(crate) fn ir_type(ty: &Ty) -> ir::Type {
     match ty {
         Ty::Bool | Ty::Int(_) | Ty::Float32 | Ty::Float64 | Ty::Complex128 => {
             ir_scalar(ty).map_or(ir::Type::None, ir::Type::Scalar)
@@ -435,7 +435,7 @@ fn of_host_inner(
 }
 
 /// Numba's type of a host value as an argument of a call, or `None` where it has none.
-pub fn type_of(value: &Value) -> Option<Ty> {
+pub(crate) fn type_of(value: &Value) -> Option<Ty> {
     use crate::kernel::types::{ArrayTy, FunctionTy};
     Some(match value {
         Value::None => Ty::None,
@@ -473,7 +473,7 @@ pub fn type_of(value: &Value) -> Option<Ty> {
 }
 
 /// The literal that an omitted default of this value is, or `None` where a default cannot be omitted.
-pub fn literal_of(value: &Value) -> Option<Literal> {
+pub(crate) fn literal_of(value: &Value) -> Option<Literal> {
     use crate::kernel::value::Scalar as S;
     Some(match value {
         Value::None => Literal::None,

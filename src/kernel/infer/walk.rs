@@ -245,12 +245,8 @@ impl<'w> Walker<'w> {
         walker.settle(&mut body, Some(&result));
         walker.ir.body = body;
         let recursive = walker.recursive;
-        let specialised = Specialised {
-            function: walker.ir,
-            callees: walker.callees,
-            args: args.to_vec(),
-            returns: returns.clone(),
-        };
+        let specialised =
+            Specialised { function: walker.ir, callees: walker.callees, returns: returns.clone() };
         Ok((Some(specialised), Some(returns), recursive))
     }
 

@@ -179,7 +179,7 @@ fn only_store(rounds: &For) -> Option<&Element1> {
         _ => {}
     });
     each_expr(&rounds.body, &mut |expr| {
-        fits &= !matches!(expr.kind, ExprKind::Call(..) | ExprKind::CallValue(..));
+        fits &= !matches!(expr.kind, ExprKind::Call(..));
     });
     (fits && stores == 1).then_some(store)
 }

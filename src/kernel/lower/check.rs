@@ -382,18 +382,6 @@ impl Checker<'_> {
                 let signature = callee.ok_or("there is no such callee")?.signature.clone();
                 self.call(&signature, args, ty)
             }
-            ExprKind::CallValue(function, args) => {
-                self.expr(function)?;
-                match &function.ty {
-                    Type::Function(signature) => self.call(signature, args, ty),
-                    other => Err(format!("{other:?} is called")),
-                }
-            }
-            ExprKind::FunctionValue(callee) => {
-                let callee = self.function.callees.get(callee.0 as usize);
-                let signature = callee.ok_or("there is no such callee")?.signature.clone();
-                same(ty, &Type::Function(Box::new(signature)), "a function")
-            }
             ExprKind::NewArray(shape, fill) => {
                 shape.iter().try_for_each(|length| self.int(length))?;
                 let array = ty.as_array().ok_or("a new array is an array")?;
@@ -425,7 +413,7 @@ impl Checker<'_> {
                 self.axis(array, *axis)?;
                 same(ty, &Type::I64, "a length")
             }
-            ExprKind::Size(array) | ExprKind::Address(array) => {
+            ExprKind::Size(array) => {
                 self.array(array)?;
                 same(ty, &Type::I64, "a size")
             }

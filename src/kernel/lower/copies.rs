@@ -171,10 +171,7 @@ fn tree(tree: &mut Elementwise, visit: &mut dyn FnMut(&mut Expr)) {
 /// shows.
 fn children(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
     match &mut expr.kind {
-        ExprKind::Const(_)
-        | ExprKind::Constant(_)
-        | ExprKind::Local(_)
-        | ExprKind::FunctionValue(_) => {}
+        ExprKind::Const(_) | ExprKind::Constant(_) | ExprKind::Local(_) => {}
         ExprKind::Cast(a)
         | ExprKind::Unary(_, a)
         | ExprKind::PowConst(_, a, _)
@@ -188,7 +185,6 @@ fn children(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
         | ExprKind::Part(a, _)
         | ExprKind::Relayout(a)
         | ExprKind::Field(a, _)
-        | ExprKind::Address(a)
         | ExprKind::Attribute(a, _)
         | ExprKind::Block(_, a) => visit(a),
         ExprKind::Binary(_, a, b)
@@ -208,7 +204,7 @@ fn children(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
         | ExprKind::Call(_, all)
         | ExprKind::ArrayOf(_, all)
         | ExprKind::NewStruct(all) => all.iter_mut().for_each(visit),
-        ExprKind::CallValue(a, all) | ExprKind::Reshape(a, all) => {
+        ExprKind::Reshape(a, all) => {
             visit(a);
             all.iter_mut().for_each(visit);
         }

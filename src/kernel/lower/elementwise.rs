@@ -84,8 +84,7 @@ impl<'a> Tree<'a> {
 
 /// Whether evaluating an expression may change arrays.
 fn calls(expr: &Expr) -> bool {
-    let mut found =
-        matches!(expr.kind, ExprKind::Call(..) | ExprKind::CallValue(..) | ExprKind::Block(..));
+    let mut found = matches!(expr.kind, ExprKind::Call(..) | ExprKind::Block(..));
     expr_children(expr, &mut |child| found = found || calls(child));
     found
 }
@@ -93,7 +92,7 @@ fn calls(expr: &Expr) -> bool {
 /// Whether an expression calls something, or has statements.
 fn is_costly(expr: &Expr) -> bool {
     let here = match &expr.kind {
-        ExprKind::Call(..) | ExprKind::CallValue(..) | ExprKind::Block(..) => true,
+        ExprKind::Call(..) | ExprKind::Block(..) => true,
         ExprKind::Math(function, _) => !is_instruction(*function),
         ExprKind::Binary(op, a, _) => {
             matches!(op, BinaryOp::Pow(_) | BinaryOp::PowInt) || a.ty == Type::C128

@@ -95,17 +95,6 @@ impl<'a> Gen<'a, '_> {
                 let args = self.operands(args).concat();
                 self.call_unit(*callee, &args)
             }
-            ExprKind::CallValue(function, args) => {
-                let Type::Function(signature) = &function.ty else { unreachable!("checked") };
-                let pointer = self.operand(function, args.iter())[0];
-                self.check_set(function, pointer);
-                let args = self.operands(args).concat();
-                self.call_pointer(signature, pointer, &args)
-            }
-            ExprKind::FunctionValue(callee) => {
-                let callee = &self.ir.callees[callee.0 as usize];
-                vec![self.symbol(Reference::Unit(callee.name.clone()))]
-            }
             ExprKind::NewArray(shape, fill) => {
                 self.new_array(shape, fill, expr.ty.as_array().expect("checked"))
             }
@@ -162,7 +151,6 @@ impl<'a> Gen<'a, '_> {
                 let address = self.b.ins().iadd_imm_s(lanes[1], i64::from(field.offset));
                 self.load_element(&field.element, lanes[0], address)
             }
-            ExprKind::Address(array) => vec![self.expr(array)[1]],
             ExprKind::Map(tree) => self.map(tree, expr.ty.as_array().expect("checked")),
             ExprKind::Fold(fold) => self.fold(fold, &expr.ty),
             ExprKind::NewStruct(fields) => self.new_struct(fields, &expr.ty),
@@ -390,15 +378,6 @@ impl<'a> Gen<'a, '_> {
         let call = self.b.ins().call(function, &all);
         let returned = self.b.inst_results(call).to_vec();
         self.returned_lanes(&callee.signature.result, &returned, results)
-    }
-
-    fn call_pointer(&mut self, signature: &FunctionType, pointer: Value, args: &[Value]) -> Lanes {
-        let clif = abi::unit_signature(signature, self.isa);
-        let clif = self.b.import_signature(clif);
-        let (all, results) = self.call_args(signature, args);
-        let call = self.b.ins().call_indirect(clif, pointer, &all);
-        let returned = self.b.inst_results(call).to_vec();
-        self.returned_lanes(&signature.result, &returned, results)
     }
 
     /// All that is passed to a unit, and where its results go.

@@ -114,7 +114,7 @@ impl Facts {
         each_assigned(&function.body, &mut |local| facts.assigned[local.0 as usize] += 1);
         let calls = &mut facts.calls;
         each_expr(&function.body, &mut |expr| {
-            *calls |= matches!(expr.kind, ExprKind::Call(..) | ExprKind::CallValue(..));
+            *calls |= matches!(expr.kind, ExprKind::Call(..));
         });
         facts
     }
@@ -545,10 +545,7 @@ fn elementwise<'e>(tree: &'e Elementwise, visit: &mut dyn FnMut(&'e Expr)) {
 /// The expressions that an expression holds itself; not those of its statements.
 pub(super) fn expr_children<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
     match &expr.kind {
-        ExprKind::Const(_)
-        | ExprKind::Constant(_)
-        | ExprKind::Local(_)
-        | ExprKind::FunctionValue(_) => {}
+        ExprKind::Const(_) | ExprKind::Constant(_) | ExprKind::Local(_) => {}
         ExprKind::Cast(a)
         | ExprKind::Unary(_, a)
         | ExprKind::PowConst(_, a, _)
@@ -562,7 +559,6 @@ pub(super) fn expr_children<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr))
         | ExprKind::Part(a, _)
         | ExprKind::Relayout(a)
         | ExprKind::Field(a, _)
-        | ExprKind::Address(a)
         | ExprKind::Attribute(a, _)
         | ExprKind::Block(_, a) => visit(a),
         ExprKind::Binary(_, a, b)
@@ -582,7 +578,7 @@ pub(super) fn expr_children<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr))
         | ExprKind::Call(_, all)
         | ExprKind::ArrayOf(_, all)
         | ExprKind::NewStruct(all) => all.iter().for_each(visit),
-        ExprKind::CallValue(a, all) | ExprKind::Reshape(a, all) => {
+        ExprKind::Reshape(a, all) => {
             visit(a);
             all.iter().for_each(visit);
         }

@@ -410,7 +410,6 @@ impl<'a> Gen<'a, '_> {
                 | ExprKind::IfElse(..)
                 | ExprKind::Block(..)
                 | ExprKind::Call(..)
-                | ExprKind::CallValue(..)
                 | ExprKind::Cast(_)
         );
         if may_be_unset {

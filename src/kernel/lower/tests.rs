@@ -685,21 +685,11 @@ fn calls_pass_values_and_errors() {
         ret(add(Expr::int(1), Expr::new(call, Type::I64))),
     ];
 
-    let (mut apply, p) = function("apply", &[("n", Type::I64)], Type::I64);
-    let ty = of(&[Type::I64], &Type::I64);
-    apply.callees.push(Callee { name: "deep".into(), signature: ty.clone() });
-    let value = Expr::new(ExprKind::FunctionValue(CalleeId(0)), Type::Function(Box::new(ty)));
-    apply.body = vec![ret(Expr::new(
-        ExprKind::CallValue(Box::new(value), vec![apply.get(p[0])]),
-        Type::I64,
-    ))];
-
-    let kernels = load(&[inner, outer, deep, apply]);
+    let kernels = load(&[inner, outer, deep]);
     assert_eq!(kernels.call("inner", &[Data::Float(1.0), Data::Int(4)]), "(0.25, 5)");
     assert_eq!(kernels.call("outer", &[Data::Int(2)]), "4.5");
     assert_eq!(kernels.call("outer", &[Data::Int(0)]), "ZeroDivisionError: division by zero");
     assert_eq!(kernels.call("deep", &[Data::Int(5000)]), "5000");
-    assert_eq!(kernels.call("apply", &[Data::Int(50)]), "50");
     let endless = kernels.call("deep", &[Data::Int(-1)]);
     assert_eq!(endless, "RecursionError: maximum recursion depth exceeded");
     assert_eq!(
@@ -975,23 +965,23 @@ fn recurrences() -> Vec<Function> {
     let names = ["from_x", "from_y", "p", "q", "start", "stop"];
     let mut params = vec![("base", i64s(1))];
     params.extend(names.map(|name| (name, Type::I64)));
-    let kernel =
-        |name: &str, body: &dyn Fn(&mut Function, &[LocalId], LocalId, [Expr; 2]) -> Vec<Stmt>| {
-            let (mut f, p) = function(name, &params, Type::I64);
-            let (x, y) = (f.local("x", i64s(1)), f.local("y", i64s(1)));
-            let (c, i) = (f.local("c", Type::I64), f.local("i", Type::I64));
-            let base = f.get(p[0]);
-            let arrays = [f.get(x), f.get(y)];
-            let mut inner = vec![set(i, f.get(c))];
-            inner.extend(body(&mut f, &p, i, arrays));
-            f.body = vec![
-                set(x, from(&base, f.get(p[1]))),
-                set(y, from(&base, f.get(p[2]))),
-                range(0, c, f.get(p[5]), f.get(p[6]), Expr::int(1), inner),
-                ret(f.get(i)),
-            ];
-            f
-        };
+    type Body = dyn Fn(&mut Function, &[LocalId], LocalId, [Expr; 2]) -> Vec<Stmt>;
+    let kernel = |name: &str, body: &Body| {
+        let (mut f, p) = function(name, &params, Type::I64);
+        let (x, y) = (f.local("x", i64s(1)), f.local("y", i64s(1)));
+        let (c, i) = (f.local("c", Type::I64), f.local("i", Type::I64));
+        let base = f.get(p[0]);
+        let arrays = [f.get(x), f.get(y)];
+        let mut inner = vec![set(i, f.get(c))];
+        inner.extend(body(&mut f, &p, i, arrays));
+        f.body = vec![
+            set(x, from(&base, f.get(p[1]))),
+            set(y, from(&base, f.get(p[2]))),
+            range(0, c, f.get(p[5]), f.get(p[6]), Expr::int(1), inner),
+            ret(f.get(i)),
+        ];
+        f
+    };
     let strip = kernel("strip", &|f, p, i, [x, y]| {
         let t = f.local("t", Type::I64);
         let value = get(&x, vec![add(f.get(i), f.get(p[3]))]);

@@ -4,40 +4,45 @@
 //!   C ──► entry ──► c_begin: a context ──► unit ──► c_end: says what was raised, gives the context back
 //! ```
 
-use std::sync::OnceLock;
+use std::io::Write;
 
 use super::context::{Context, Host};
-use crate::kernel::abi::KernelError;
+use crate::kernel::abi::{Data, KernelError};
+use crate::kernel::dtype::Scalar;
+use crate::kernel::format::array::scalar_str;
 
-/// What calls from C need of the host: also somebody to tell of errors, which C has no way to see.
-pub trait CHost: Host + Send {
-    /// A callback raised this, and returned zero.
-    fn failed(&self, error: &KernelError);
-}
+/// C knows of no session: what is printed goes to the process's own stdout, and what is raised to the log.
+struct Process;
 
-static HOST: OnceLock<Box<dyn CHost>> = OnceLock::new();
-
-/// Says who prints for callbacks, and hears of their errors. The first to say so stays.
-pub fn set_host(host: Box<dyn CHost>) {
-    // A second one finds it set.
-    let _ = HOST.set(host);
-}
-
-/// In place of a host that was not set.
-struct Nobody;
-
-impl Host for Nobody {
-    fn print(&self, _: &[crate::kernel::abi::Data]) -> Result<(), KernelError> {
+impl Host for Process {
+    fn print(&self, values: &[Data]) -> Result<(), KernelError> {
+        let words: Vec<_> = values.iter().map(word).collect();
+        // As for host code, what cannot be written is not raised here.
+        let _ = writeln!(std::io::stdout(), "{}", words.join(" "));
         Ok(())
     }
 }
 
+/// A value as `print` shows it.
+fn word(value: &Data) -> String {
+    match value {
+        Data::None => "None".into(),
+        Data::Bool(value) => scalar_str(&Scalar::Bool(*value)),
+        Data::Int(value) => value.to_string(),
+        Data::UInt(value) => value.to_string(),
+        Data::Float(value) => scalar_str(&Scalar::F64(*value)),
+        Data::Complex(re, im) => scalar_str(&Scalar::C128(*re, *im)),
+        Data::Str(text) => text.to_string(),
+        Data::Tuple(items) if items.len() == 1 => format!("({},)", word(&items[0])),
+        Data::Tuple(items) => {
+            format!("({})", items.iter().map(word).collect::<Vec<_>>().join(", "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
 pub(super) extern "C" fn begin() -> *mut Context<'static> {
-    let host: &'static dyn Host = match HOST.get() {
-        Some(host) => &**host,
-        None => &Nobody,
-    };
-    Box::into_raw(Box::new(Context::new(host)))
+    Box::into_raw(Box::new(Context::new(&Process)))
 }
 
 pub(super) unsafe extern "C" fn end(context: *mut Context<'static>, status: u64) {
@@ -45,10 +50,6 @@ pub(super) unsafe extern "C" fn end(context: *mut Context<'static>, status: u64)
     let mut context = unsafe { Box::from_raw(context) };
     if status != 0 {
         let error = context.take_error();
-        if let Some(host) = HOST.get() {
-            let told = std::panic::AssertUnwindSafe(|| host.failed(&error));
-            // A host that panics has told nobody; C cannot be told either.
-            let _ = std::panic::catch_unwind(told);
-        }
+        tracing::error!(%error, "raised in a callback from C, which was given zero");
     }
 }

@@ -6,14 +6,14 @@ use super::stack;
 use crate::kernel::abi::{Data, KernelError};
 
 /// What kernels need of the host.
-pub trait Host: Sync {
+pub(crate) trait Host: Sync {
     /// Prints the values of one `print`, separated by blanks, and a line feed.
     fn print(&self, values: &[Data]) -> Result<(), KernelError>;
 }
 
 /// The state of a call on one thread.
 #[repr(C)]
-pub struct Context<'h> {
+pub(crate) struct Context<'h> {
     stack_limit: usize,
     pub(crate) host: &'h dyn Host,
     /// What was raised last.
@@ -27,12 +27,12 @@ pub(crate) const STACK_LIMIT: i32 = offset_of!(Context<'static>, stack_limit) as
 
 impl<'h> Context<'h> {
     /// A context for calls on this thread.
-    pub fn new(host: &'h dyn Host) -> Self {
+    pub(crate) fn new(host: &'h dyn Host) -> Self {
         Context { stack_limit: stack::limit(), host, error: None, handed: Vec::new() }
     }
 
     /// The error of a call whose status was not zero.
-    pub fn take_error(&mut self) -> KernelError {
+    pub(crate) fn take_error(&mut self) -> KernelError {
         self.handed.clear();
         let unknown = || KernelError::new("SystemError", "a kernel failed without saying why");
         self.error.take().unwrap_or_else(unknown)

@@ -19,7 +19,7 @@ use crate::kernel::abi::{self, KernelError};
 use crate::kernel::ir::Type;
 
 /// The address of a helper in this process, by the name in [`Reference::Runtime`](crate::kernel::lower::Reference).
-pub fn address(name: &str) -> Option<*const u8> {
+pub(crate) fn address(name: &str) -> Option<*const u8> {
     let mut all = all().iter();
     all.find(|(known, _)| *known == name).map(|(_, address)| *address as *const u8)
 }

@@ -34,7 +34,8 @@ struct Header {
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
 /// How many blocks are alive in this process.
-pub fn live() -> i64 {
+#[cfg(test)]
+pub(crate) fn live() -> i64 {
     LIVE.load(Ordering::SeqCst)
 }
 
