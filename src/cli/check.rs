@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::{Form, Output};
-use crate::kernel::{check, diagnostic, host};
+use crate::kernel::{Diagnostic, Report, check, on_deep_stack};
 
 /// Say what is wrong with a program of kernels, without running it
 ///
@@ -48,16 +48,15 @@ pub(super) struct Arguments {
 #[derive(Serialize)]
 struct Json {
     schema: u32,
-    errors: Vec<diagnostic::Report>,
+    errors: Vec<Report>,
     files: usize,
     typed: usize,
 }
 
 /// Runs the command.
 pub(super) fn run(arguments: &Arguments, mut output: Output) -> Exit {
-    let found = host::on_deep_stack(|| {
-        check::check(&arguments.file, super::module_path(), &arguments.signatures)
-    });
+    let found =
+        on_deep_stack(|| check(&arguments.file, super::module_path(), &arguments.signatures));
     let checked = match found {
         Ok(checked) => checked,
         Err(error) => {
@@ -69,7 +68,7 @@ pub(super) fn run(arguments: &Arguments, mut output: Output) -> Exit {
         Form::Json => {
             let json = Json {
                 schema: 1,
-                errors: checked.problems.iter().map(diagnostic::Diagnostic::report).collect(),
+                errors: checked.problems.iter().map(Diagnostic::report).collect(),
                 files: checked.files,
                 typed: checked.typed,
             };

@@ -17,7 +17,7 @@ use clap::Args;
 use super::exit::Exit;
 use super::output::Output;
 use crate::config::Config;
-use crate::kernel::{Session, Used, host};
+use crate::kernel::{Session, Used, on_deep_stack};
 use crate::store::{Origin, Store};
 
 /// Compile kernels of a file ahead of time
@@ -73,8 +73,7 @@ pub(super) fn run(arguments: &Arguments, config: Config, mut output: Output) -> 
     let done = AtomicUsize::new(0);
     let work = || work(arguments, &store, &queue, &done);
     let results = thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..jobs).map(|_| scope.spawn(|| host::on_deep_stack(work))).collect();
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(|| on_deep_stack(work))).collect();
         let mut shown = 0;
         while shown < count {
             let now = done.load(Ordering::Relaxed);

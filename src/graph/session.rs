@@ -13,7 +13,9 @@ use super::plan::{Held, Place};
 use super::runner::{self, Runner, Signature};
 use super::structure::{self, Canonical};
 use super::tensor::{Dims, ElementType, Tensor};
-use super::vm::{Profile, Ready};
+use super::vm::Profile;
+#[cfg(feature = "cli")]
+use super::vm::Ready;
 use crate::code::{Engine, Target};
 use crate::key::Key;
 use crate::store::{Origin, Store};
@@ -233,6 +235,7 @@ impl Prepared {
     }
 
     /// As [`run_named`](Self::run_named), and says how long each call took.
+    #[cfg(feature = "cli")]
     pub(crate) fn run_profiled(
         &self,
         inputs: Vec<Option<Tensor>>,
@@ -323,6 +326,7 @@ impl Prepared {
     }
 
     /// What runs the model for its fixed shapes.
+    #[cfg(feature = "cli")]
     pub(crate) fn planned(&self) -> Option<Arc<Ready>> {
         Some(self.0.runner.plan(&self.fixed()?).ok()?.ready)
     }

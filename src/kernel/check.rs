@@ -22,7 +22,7 @@ use crate::store::Store;
 
 /// What a check found.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub struct Checked {
     /// What is wrong: in the order of the files as imports reach them, and in each file from top to bottom, syntax
     /// first; then what is wrong with the signatures that were asked for.
     pub problems: Vec<Diagnostic>,
@@ -47,7 +47,7 @@ pub(crate) struct Checked {
 /// # Errors
 ///
 /// If the entry cannot be read, or this machine is none that code can be made for.
-pub(crate) fn check(
+pub fn check(
     path: &Path,
     folders: impl IntoIterator<Item = PathBuf>,
     signatures: &[String],

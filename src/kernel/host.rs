@@ -260,11 +260,11 @@ impl Host {
     }
 }
 
-/// Runs something on a stack deep enough for [`Host`] at the recursion limit, on a thread of its own.
+/// Runs something on a stack deep enough for host code that calls itself as deep as Python allows, on a thread of its own.
 ///
 /// # Panics
 /// If `run` panics, or no thread can be made.
-pub(crate) fn on_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+pub fn on_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("kernel host".into()).stack_size(STACK);
         let handle = thread.spawn_scoped(scope, run).expect("a thread for host code");

@@ -13,7 +13,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::Form;
 use crate::cli::output::{GOOD, NOTE, Output, styled};
 use crate::config::{Config, Mode};
-use crate::kernel::{Error, Session, Used, host};
+use crate::kernel::{Error, Session, Used, on_deep_stack};
 use crate::store::{Origin, Store};
 
 /// One specialisation, as JSON has it. Stable: fields may come to be, none goes or changes.
@@ -41,7 +41,7 @@ pub(in crate::cli) fn run(arguments: &Arguments, config: Config, mut output: Out
         _ => config.mode(Mode::ReadOnly),
     };
     let colours = output.colours();
-    let (used, message) = host::on_deep_stack(|| run_here(arguments, config, colours));
+    let (used, message) = on_deep_stack(|| run_here(arguments, config, colours));
     let failed = message.is_some();
     if let Some(message) = message {
         output.say(message);

@@ -12,7 +12,7 @@ use super::report::{KernelUnit, Report, Tally, Times, Unit};
 use crate::cli::exit::Exit;
 use crate::cli::output::{Output, micros_since};
 use crate::config::Config;
-use crate::kernel::{Error, Session, Used, host};
+use crate::kernel::{Error, Session, Used, on_deep_stack};
 use crate::store::{Origin, Store};
 use crate::sync;
 
@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &Arguments, config: Config, output: Output) -> Exit
     let output = output.without_stdout();
     let colours = output.colours();
     // Host code may call itself as deep as Python allows.
-    let done = host::on_deep_stack(|| run_here(arguments, config, colours));
+    let done = on_deep_stack(|| run_here(arguments, config, colours));
     if let Some(message) = done.message {
         output.say(message);
     }
