@@ -53,3 +53,28 @@ pub(super) unsafe extern "C" fn end(context: *mut Context<'static>, status: u64)
         tracing::error!(%error, "raised in a callback from C, which was given zero");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What C's caller sees printed is what CPython prints. Mutant: a tuple of one without its comma.
+    #[test]
+    fn words_are_as_print_shows_them() {
+        let pair = Data::Tuple(vec![Data::Int(-3), Data::Float(0.1)]);
+        let values = [
+            (Data::None, "None"),
+            (Data::Bool(true), "True"),
+            (Data::UInt(u64::MAX), "18446744073709551615"),
+            (Data::Float(1e16), "1e+16"),
+            (Data::Float(2.0), "2.0"),
+            (Data::Complex(1.0, -2.5), "(1-2.5j)"),
+            (Data::Str("text".into()), "text"),
+            (pair, "(-3, 0.1)"),
+            (Data::Tuple(vec![Data::Bool(false)]), "(False,)"),
+        ];
+        for (value, shown) in values {
+            assert_eq!(word(&value), shown);
+        }
+    }
+}
