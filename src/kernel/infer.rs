@@ -120,7 +120,7 @@ struct Entry {
     specialised: Option<Box<Specialised>>,
 }
 
-/// The typed IR of `def` for arguments of these types, one for each parameter (see [`bind`]).
+/// The typed IR of `def` for arguments of these types, one for each parameter (see [`bind`](super::bind)).
 ///
 /// # Errors
 ///
