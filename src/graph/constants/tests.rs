@@ -58,7 +58,7 @@ fn pieces_side_by_side_are_the_tensor_and_count_as_what_lies_in_the_cache() {
     assert_eq!((again.stats().made, again.stats().memory, again.stats().disk), (0, 0, 21));
 }
 
-/// Kills: pieces in files that the store does not count.
+/// Meant to catch: pieces in files that the store does not count.
 #[test]
 fn the_limit_holds_for_initialisers() {
     let dir = tempfile::tempdir().unwrap();
@@ -74,7 +74,7 @@ fn the_limit_holds_for_initialisers() {
     }
 }
 
-/// Kills: a tensor that reads its file anew, or a prune that cuts files short.
+/// Meant to catch: a tensor that reads its file anew, or a prune that cuts files short.
 #[test]
 fn a_model_goes_on_when_its_initialisers_are_pruned() {
     let dir = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ fn a_model_goes_on_when_its_initialisers_are_pruned() {
     assert_eq!(run(), expected);
 }
 
-/// Kills: what is lent not verified; a damaged piece not made again.
+/// Meant to catch: what is lent not verified; a damaged piece not made again.
 #[test]
 fn a_damaged_piece_is_a_miss_and_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
