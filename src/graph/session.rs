@@ -348,7 +348,7 @@ mod tests {
     use crate::config::{self, Config};
     use crate::graph::Builder;
 
-    /// Kills: the declared type not compared, when shapes are fixed, or when they are not.
+    /// Meant to catch: the declared type not compared, when shapes are fixed, or when they are not.
     #[test]
     fn an_output_is_of_the_type_that_the_model_says() {
         let off = Config::default().mode(config::Mode::Off);

@@ -35,7 +35,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Kills: every piece under one key; the limit's share of a shard given to one piece.
+/// Meant to catch: every piece under one key; the limit's share of a shard given to one piece.
 #[test]
 fn pieces_side_by_side_are_the_tensor_and_count_as_what_lies_in_the_cache() {
     let dir = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn a_damaged_piece_is_a_miss_and_is_written_again() {
     assert_eq!((store.stats().made, store.stats().disk), (0, 4));
 }
 
-/// Kills: pieces made where nothing may be written.
+/// Meant to catch: pieces made where nothing may be written.
 #[test]
 fn a_store_that_is_only_read_lends_what_there_is() {
     let dir = tempfile::tempdir().unwrap();
