@@ -49,6 +49,7 @@ mod scalar;
 mod stmt;
 mod strips;
 mod vector;
+mod visit;
 
 #[cfg(test)]
 mod tests;

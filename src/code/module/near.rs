@@ -24,11 +24,10 @@ pub(super) struct Near {
 fn near(function: FuncId, reloc: &ModuleReloc) -> Option<Near> {
     let is_near = matches!(reloc.kind, Reloc::X86PCRel4 | Reloc::X86CallPCRel4);
     let is_own = matches!(reloc.name, ModuleRelocTarget::FunctionOffset(id, _) if id == function);
-    let target = || reloc.name.clone();
     (is_near && !is_own).then(|| Near {
         function,
         offset: reloc.offset,
-        target: target(),
+        target: reloc.name.clone(),
         addend: reloc.addend,
     })
 }

@@ -13,11 +13,10 @@
 use cranelift_codegen::ir::Value;
 use cranelift_frontend::Variable;
 
-use super::facts::{
-    counters, each_assigned, each_expr, each_stmt, expr_children, is_innermost, steps,
-};
+use super::facts::{counters, each_assigned, each_expr, each_stmt, is_innermost, steps};
 use super::r#gen::Gen;
 use super::scalar::clif;
+use super::visit::expr_children;
 use crate::kernel::ir::{
     Access, BinaryOp, Const, Element, Element1, Expr, ExprKind, For, LocalId, Scalar, Stmt,
     StmtKind,

@@ -12,9 +12,9 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_frontend::Variable;
 
-use super::facts::expr_children;
 use super::r#gen::{Gen, Lanes, heap};
 use super::vector::VECTORS;
+use super::visit::expr_children;
 use crate::kernel::abi;
 use crate::kernel::ir::{
     ArrayType, BinaryOp, Element, Elementwise, Expr, ExprKind, Fold, FoldOp, Layout, LocalId,

@@ -4,8 +4,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 
 use super::Reference;
-use super::facts::expr_children;
 use super::r#gen::{Gen, Lanes, has_owner, heap, lane_memory};
+use super::visit::expr_children;
 use crate::kernel::ir::{
     Access, BinaryOp, CalleeId, Const, Element, Expr, ExprKind, FunctionType, Scalar, Type, UnaryOp,
 };

@@ -11,9 +11,9 @@
 //! An assignment is known of from where it is built to the end of the statements that it is among; there it has happened
 //! for certain, and whatever it was made of is as it was. So two equal names always stand for equal numbers.
 
+use super::visit::{expr_children, stmt_exprs};
 use crate::kernel::ir::{
-    Access, BinaryOp, Const, Element1, Elementwise, Expr, ExprKind, Fill, For, Function, LocalId,
-    Stmt, StmtKind, Subscript, Type,
+    Access, BinaryOp, Const, Element1, Expr, ExprKind, For, Function, LocalId, Stmt, StmtKind, Type,
 };
 use crate::kernel::runtime::stack::deep;
 
@@ -497,119 +497,4 @@ pub(super) fn each_expr<'e>(body: &'e [Stmt], visit: &mut dyn FnMut(&'e Expr)) {
         deep(|| expr_children(expr, &mut |child| with_inner(child, visit)));
     }
     each_stmt(body, &mut |stmt| stmt_exprs(stmt, &mut |expr| with_inner(expr, visit)));
-}
-
-/// The expressions that a statement holds itself.
-pub(super) fn stmt_exprs<'e>(stmt: &'e Stmt, visit: &mut dyn FnMut(&'e Expr)) {
-    let mut rounds = |rounds: &'e For| {
-        visit(&rounds.start);
-        visit(&rounds.stop);
-        visit(&rounds.step);
-    };
-    match &stmt.kind {
-        StmtKind::For(it) => rounds(it),
-        StmtKind::ParFor(it) => rounds(&it.rounds),
-        StmtKind::Assign(_, value)
-        | StmtKind::Eval(value)
-        | StmtKind::If(value, ..)
-        | StmtKind::Return(Some(value)) => visit(value),
-        StmtKind::Raise(raise) => raise.args.iter().for_each(visit),
-        StmtKind::Print(values) => values.iter().for_each(visit),
-        StmtKind::SetElement(element, value) => {
-            visit(&element.array);
-            element.indices.iter().for_each(&mut *visit);
-            visit(value);
-        }
-        StmtKind::SetView(set) => {
-            visit(&set.target);
-            elementwise(&set.value, visit);
-        }
-        StmtKind::SetField { record: a, value, .. }
-        | StmtKind::SetAttribute { object: a, value, .. } => {
-            visit(a);
-            visit(value);
-        }
-        StmtKind::Block(..)
-        | StmtKind::Loop(..)
-        | StmtKind::Leave(_)
-        | StmtKind::Next(_)
-        | StmtKind::Return(None) => {}
-    }
-}
-
-fn elementwise<'e>(tree: &'e Elementwise, visit: &mut dyn FnMut(&'e Expr)) {
-    tree.inputs.iter().for_each(&mut *visit);
-    visit(&tree.value);
-}
-
-/// The expressions that an expression holds itself; not those of its statements.
-pub(super) fn expr_children<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
-    match &expr.kind {
-        ExprKind::Const(_) | ExprKind::Constant(_) | ExprKind::Local(_) => {}
-        ExprKind::Cast(a)
-        | ExprKind::Unary(_, a)
-        | ExprKind::PowConst(_, a, _)
-        | ExprKind::IsNone(a)
-        | ExprKind::Item(a, _)
-        | ExprKind::StrLen(a)
-        | ExprKind::Length(a, _)
-        | ExprKind::Stride(a, _)
-        | ExprKind::Size(a)
-        | ExprKind::Transpose(a, _)
-        | ExprKind::Part(a, _)
-        | ExprKind::Relayout(a)
-        | ExprKind::Field(a, _)
-        | ExprKind::Attribute(a, _)
-        | ExprKind::Block(_, a) => visit(a),
-        ExprKind::Binary(_, a, b)
-        | ExprKind::DivMod(_, a, b)
-        | ExprKind::Complex(a, b)
-        | ExprKind::ItemAt(a, b, _) => {
-            visit(a);
-            visit(b);
-        }
-        ExprKind::IfElse(a, b, c) => {
-            visit(a);
-            visit(b);
-            visit(c);
-        }
-        ExprKind::Math(_, all)
-        | ExprKind::Tuple(all)
-        | ExprKind::Call(_, all)
-        | ExprKind::ArrayOf(_, all)
-        | ExprKind::NewStruct(all) => all.iter().for_each(visit),
-        ExprKind::Reshape(a, all) => {
-            visit(a);
-            all.iter().for_each(visit);
-        }
-        ExprKind::NewArray(shape, fill) => {
-            shape.iter().for_each(&mut *visit);
-            if let Fill::Value(value) = fill {
-                visit(value);
-            }
-        }
-        ExprKind::Element(element) => {
-            visit(&element.array);
-            element.indices.iter().for_each(visit);
-        }
-        ExprKind::View(a, subscripts) => {
-            visit(a);
-            for subscript in subscripts {
-                match subscript {
-                    Subscript::Index(index, _) => visit(index),
-                    Subscript::Slice(a, b, c) => {
-                        [a, b, c].into_iter().flatten().for_each(&mut *visit);
-                    }
-                    Subscript::Full | Subscript::NewAxis => {}
-                }
-            }
-        }
-        ExprKind::Map(tree) => elementwise(tree, visit),
-        ExprKind::Fold(fold) => {
-            elementwise(&fold.value, visit);
-            if let Some(raise) = &fold.empty {
-                raise.args.iter().for_each(visit);
-            }
-        }
-    }
 }

@@ -8,9 +8,9 @@ use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type as ClifT
 use cranelift_frontend::Variable;
 
 use super::elementwise::{Source, Tree, is_instruction};
-use super::facts::expr_children;
 use super::r#gen::{Gen, heap};
 use super::scalar::{clif, float_condition, int_condition};
+use super::visit::expr_children;
 use crate::kernel::ir::{
     BinaryOp, Const, Expr, ExprKind, FoldOp, LocalId, MathFn, OnZero, Scalar, UnaryOp,
 };
