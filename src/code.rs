@@ -53,6 +53,8 @@ pub use engine::{Engine, Options};
 pub use error::{CodeError, VerifierError};
 pub use handle::{Function, TrapInfo};
 pub use image::Image;
+#[cfg(feature = "kernel")]
+pub(crate) use loaded::Got;
 pub use loaded::{Loaded, Unit};
 pub use module::CachingModule;
 pub use program::{Naming, Program, Recipe, TEXT_NAMESPACE};

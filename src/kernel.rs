@@ -53,6 +53,7 @@ mod session;
 mod source;
 mod syntax;
 mod table;
+mod tree;
 mod types;
 mod ufunc;
 pub mod value;

@@ -84,6 +84,12 @@ impl Loaded {
         }
     }
 
+    /// The function of this name, and how it was got.
+    #[cfg(feature = "kernel")]
+    pub(crate) fn got_as(&self, name: &str) -> Option<&Got> {
+        Some(&self.functions[self.names.index_of(name)?])
+    }
+
     /// How each function was got, as [`units`](Self::units) tells it.
     #[cfg(feature = "cli")]
     pub(crate) fn got(&self) -> &[Got] {

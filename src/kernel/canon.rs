@@ -13,6 +13,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::runtime::stack::deep;
 use super::syntax::{
     Arg, ClassDef, Clause, Comprehension, Expr, ExprKind, FStringPart, Function, Handler, Name,
@@ -20,7 +22,7 @@ use super::syntax::{
 };
 
 /// A function without what does not matter.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Canonical {
     /// Of the bytes of the canonical form.
     pub(crate) digest: [u8; 32],
@@ -32,15 +34,15 @@ pub(crate) struct Canonical {
 
 /// A captured name and the attributes that are read of it: `config.RATE`. Where it is read in several ways (`config.RATE`,
 /// `config.FEE`), each is a capture of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Capture {
     pub(crate) name: Name,
     pub(crate) attributes: Vec<Name>,
 }
 
 impl Canonical {
-    /// The canonical form of a function.
-    pub(crate) fn of(function: &Function) -> Self {
+    /// The canonical form of a function, made anew.
+    pub(super) fn of(function: &Function) -> Self {
         let mut writer = Writer::default();
         writer.function(function, true);
         Canonical {

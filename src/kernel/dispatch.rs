@@ -10,6 +10,7 @@
 //!
 //! Every specialisation stays for as long as the dispatcher does: kernels never change, and an edited file makes new ones.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,13 +21,15 @@ use super::constants::Constants;
 use super::diagnostic::Diagnostic;
 use super::host::{Host, Kernels};
 use super::infer::Memo;
-use super::keys::{self, Body, Forms, Reach, Surroundings};
+use super::keys::{self, Body, Reach, Surroundings};
 use super::make;
 use super::manifest::{self, State};
 use super::marshal::{self, Printed};
 use super::options::Options;
 use super::plan::{self, KeptTy, Plan};
-use super::syntax::{Name, Span};
+use super::source::Source;
+use super::syntax::{self, Name, Span};
+use super::tree;
 use super::types::Ty;
 use super::ufunc;
 use super::value::{
@@ -101,6 +104,30 @@ pub struct Used {
     pub why: String,
 }
 
+/// As [`Used`], in few words: nobody may ask.
+struct Answer {
+    spec: usize,
+    origin: Origin,
+    question: Question,
+    us: u64,
+    why: Cow<'static, str>,
+}
+
+impl Answer {
+    fn used(&self, spec: &Spec) -> Used {
+        let args: Vec<_> = spec.args.iter().map(Ty::to_string).collect();
+        Used {
+            name: format!("{}:{}", spec.kept.file, spec.kept.name),
+            ordinal: spec.kept.ordinal,
+            signature: format!("({}) -> {}", args.join(", "), spec.returns),
+            origin: self.origin,
+            question: self.question,
+            us: self.us,
+            why: self.why.to_string(),
+        }
+    }
+}
+
 /// The dispatcher of a program.
 pub(crate) struct Dispatcher {
     pub(crate) engine: Engine,
@@ -109,7 +136,6 @@ pub(crate) struct Dispatcher {
 
 /// What the dispatcher knows. Host code is never run while it is locked.
 pub(crate) struct Inner {
-    pub(crate) forms: Forms,
     pub(crate) memo: Memo,
     pub(crate) specs: Vec<Arc<Spec>>,
     /// By kernel: the kernel, kept so that its address stays its own, and its specialisations.
@@ -119,7 +145,8 @@ pub(crate) struct Inner {
     pub(crate) constants: Constants,
     /// None before anybody looks, and where there is no entry to look for.
     pub(crate) direct: Option<Box<Direct>>,
-    pub(crate) used: Vec<Used>,
+    /// How each specialisation was had, in order.
+    answers: Vec<Answer>,
 }
 
 /// What is known of the program's files.
@@ -163,14 +190,13 @@ pub(crate) struct Request {
 impl Dispatcher {
     pub(crate) fn new(engine: Engine) -> Self {
         let inner = Inner {
-            forms: Forms::default(),
             memo: Memo::default(),
             specs: Vec::new(),
             by_def: HashMap::new(),
             implementations: HashMap::new(),
             constants: Constants::default(),
             direct: None,
-            used: Vec::new(),
+            answers: Vec::new(),
         };
         Dispatcher { engine, state: Mutex::new(inner) }
     }
@@ -212,7 +238,7 @@ impl Dispatcher {
                 None => inner.recalled(self, &plan, &by_place.arrays),
             };
             let spec = code.and_then(|code| {
-                inner.load(&plan, &code, request, around, &by_place, Question::Direct)
+                inner.load(plan, &code, request, around, &by_place, Question::Direct)
             });
             if let Ok(spec) = spec {
                 return Some(spec);
@@ -222,7 +248,7 @@ impl Dispatcher {
         let key = inner.deep_key(self, request, &reach, around);
         let plan = Plan::decode(store.get(&key)?.payload())?;
         let code = inner.recalled(self, &plan, &reach.arrays).ok()?;
-        let spec = inner.load(&plan, &code, request, around, &reach, Question::Deep).ok()?;
+        let spec = inner.load(plan, &code, request, around, &reach, Question::Deep).ok()?;
         if let Some(key) = place_key {
             inner.note_direct(key, &spec);
         }
@@ -255,7 +281,7 @@ impl Dispatcher {
         }
         let Some(entry) = host.resolver.read().first() else { return };
         let store = self.engine.store();
-        let text = manifest::text_digest(entry.text.as_bytes());
+        let text = entry.digest();
         let entry = manifest::entry_key(store, &entry.name, &text);
         let environment = self.engine.target().environment();
         let known = manifest::lists(store, &entry).iter().find_map(|paths| {
@@ -265,7 +291,7 @@ impl Dispatcher {
                 let mut loaded = read.filter(|source| source.path.as_deref() == Some(&path));
                 match loaded.next() {
                     // What was loaded is what counts, whatever lies there now.
-                    Some(source) => Some(manifest::text_digest(source.text.as_bytes())),
+                    Some(source) => Some(source.digest()),
                     None => manifest::text_digest(&std::fs::read(path).ok()?).into(),
                 }
             };
@@ -316,7 +342,7 @@ impl Dispatcher {
             .iter()
             .filter_map(|source| {
                 let place = manifest::Place::of(source.path.as_ref()?, folders);
-                Some((place, manifest::text_digest(source.text.as_bytes())))
+                Some((place, source.digest()))
             })
             .collect();
         let environment = self.engine.target().environment();
@@ -332,7 +358,8 @@ impl Dispatcher {
 
     /// How every specialisation was had, in order.
     pub(crate) fn used(&self) -> Vec<Used> {
-        self.lock().used.clone()
+        let inner = self.lock();
+        inner.answers.iter().map(|answer| answer.used(&inner.specs[answer.spec])).collect()
     }
 }
 
@@ -357,11 +384,11 @@ impl Inner {
         around: Surroundings<'_>,
         body: Body,
     ) -> Reach {
-        let mut reach = keys::reach(&request.def, around, &mut self.forms, body);
+        let mut reach = keys::reach(&request.def, around, body);
         let mut passed = Vec::new();
         request.args.iter().for_each(|ty| functions_in(ty, &mut passed));
         for def in passed {
-            let more = keys::reach(&def, around, &mut self.forms, body);
+            let more = keys::reach(&def, around, body);
             reach.kernels.extend(more.kernels);
             reach.arrays.extend(more.arrays);
         }
@@ -387,8 +414,7 @@ impl Inner {
 
     /// The digest of types; functions by what they can reach.
     fn types(&mut self, types: &[Ty], around: Surroundings<'_>, body: Body) -> Key {
-        let forms = &mut self.forms;
-        keys::types_digest(types, &mut |def| keys::reach(def, around, forms, body).root)
+        keys::types_digest(types, &mut |def| keys::reach(def, around, body).root)
     }
 
     /// The key of what a kernel comes to for these types, with all that it can reach.
@@ -477,7 +503,7 @@ impl Inner {
     /// for the direct question, by what is said for the deep one.
     fn load(
         &mut self,
-        plan: &Plan,
+        plan: Plan,
         code: &Code,
         request: &Request,
         around: Surroundings<'_>,
@@ -501,7 +527,7 @@ impl Inner {
         // Units that this process has already stay what they are.
         let mut ids = Vec::with_capacity(plan.units.len());
         let mut fresh = Vec::new();
-        for (place, unit) in plan.units.iter().enumerate() {
+        for (place, unit) in plan.units.into_iter().enumerate() {
             let def = match place {
                 0 => Some(Arc::clone(&request.def)),
                 _ if question == Question::Direct => {
@@ -514,38 +540,35 @@ impl Inner {
                 types.ok_or_else(|| CodeError::Missing { function: unit.name.clone() })?;
             let live = match &def {
                 Some(def) => self.live(&Request { def: Arc::clone(def), args: args.clone() }),
-                None => self.live_by_unit(unit),
+                None => self.live_by_unit(&unit),
             };
             ids.push(match live {
                 Some(spec) => spec.id,
                 None => {
-                    fresh.push((place, def, args, returns));
+                    fresh.push((place, unit, def, args, returns));
                     first + fresh.len() - 1
                 }
             });
         }
-        for (place, def, args, returns) in fresh {
-            let unit = &plan.units[place];
+        for (place, mut unit, def, args, returns) in fresh {
             let (functions, origin) =
                 make::loaded_functions(&code.loaded, code.places[place], unit.functions.len());
-            let mut kept = unit.clone();
-            for reference in &mut kept.references {
+            for reference in &mut unit.references {
                 if let plan::Reference::Unit(at) = reference {
                     *at = ids[*at as usize] as u32;
                 }
             }
-            let name = match &def {
-                Some(def) => (def.file().to_owned(), def.name().to_string(), def.ordinal),
-                None => (unit.file.clone(), unit.name.clone(), unit.ordinal),
-            };
-            (kept.file, kept.name, kept.ordinal) = name;
+            if let Some(def) = &def {
+                (unit.file, unit.name) = (def.file().to_owned(), def.name().to_string());
+                unit.ordinal = def.ordinal;
+            }
             let by_place = def.as_ref().map(|def| match question {
                 // It was found by this digest.
                 Question::Direct if place > 0 => Key::from_bytes(unit.place),
                 Question::Direct => reach.kernels[0].0,
-                _ => keys::reach(def, around, &mut self.forms, Body::Place).root,
+                _ => keys::reach(def, around, Body::Place).root,
             });
-            kept.place = by_place.map_or([0; 32], |key| *key.as_bytes());
+            unit.place = by_place.map_or([0; 32], |key| *key.as_bytes());
             let spec = Spec {
                 id: self.specs.len(),
                 reach: Key::from_bytes(unit.def),
@@ -555,14 +578,14 @@ impl Inner {
                 returns,
                 callable: make::callable(&functions, &unit.signature),
                 functions,
-                kept,
+                kept: unit,
                 stored: true,
             };
             let why = match question {
                 Question::Direct => "every file is as it was",
                 _ => "the same function, with all that it can reach, was compiled before",
             };
-            self.report(&spec, origin, question, code.us, why.into());
+            self.report(&spec, origin, question, code.us, why);
             self.add(spec);
         }
         Ok(Arc::clone(&self.specs[ids[0]]))
@@ -613,7 +636,7 @@ impl Inner {
                 kept,
                 stored: true,
             };
-            self.report(&spec, origin, Question::Direct, code.us, "every file is as it was".into());
+            self.report(&spec, origin, Question::Direct, code.us, "every file is as it was");
             self.add(spec);
         }
         Ok(Arc::clone(&self.specs[ids[0]]))
@@ -665,25 +688,16 @@ impl Inner {
         Arc::clone(&self.specs[id])
     }
 
-    /// Reports how a specialisation was had.
+    /// Says how a specialisation was had.
     pub(crate) fn report(
         &mut self,
         spec: &Spec,
         origin: Origin,
         question: Question,
         us: u64,
-        why: String,
+        why: impl Into<Cow<'static, str>>,
     ) {
-        let args: Vec<_> = spec.args.iter().map(Ty::to_string).collect();
-        self.used.push(Used {
-            name: format!("{}:{}", spec.kept.file, spec.kept.name),
-            ordinal: spec.kept.ordinal,
-            signature: format!("({}) -> {}", args.join(", "), spec.returns),
-            origin,
-            question,
-            us,
-            why,
-        });
+        self.answers.push(Answer { spec: spec.id, origin, question, us, why: why.into() });
     }
 }
 
@@ -752,6 +766,10 @@ impl plan::Unit {
 }
 
 impl Kernels for Dispatcher {
+    fn parse(&self, source: &Arc<Source>) -> Result<syntax::Module, Box<Diagnostic>> {
+        tree::parse(self.engine.store(), self.engine.target().environment(), source)
+    }
+
     fn define(&self, host: &mut Host, def: &Arc<KernelDef>) -> Run<()> {
         for signature in &def.signatures {
             let args = signature.args.clone();

@@ -32,7 +32,12 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, io::Write, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    sync::Arc,
+};
 
 pub(crate) use check::Checking;
 pub(crate) use iterate::Iter;
@@ -40,11 +45,12 @@ pub(in crate::kernel) use numpy::limits;
 
 use self::frame::Frame;
 use super::{
+    diagnostic::Diagnostic,
     exception::{ExceptionKind, Frame as TraceFrame, Raised},
     parse,
     resolve::Resolver,
     source::Source,
-    syntax::{Name, Span},
+    syntax::{self, Name, Span},
     value::{Builtin, Class, KernelDef, Module, Overload, Run, Stop, StructDef, Value},
 };
 
@@ -62,6 +68,14 @@ const STACK: usize = 1 << 29;
 /// A dispatcher gets the host back at each call, to run overload bodies and to look up values; it keeps its own state
 /// behind a shared reference, because kernels may be called while one is being called.
 pub(crate) trait Kernels {
+    /// The tree of a file that is about to run.
+    ///
+    /// # Errors
+    /// Text that is no Python, or syntax that cachelift does not support.
+    fn parse(&self, source: &Arc<Source>) -> Result<syntax::Module, Box<Diagnostic>> {
+        parse::parse_module(source)
+    }
+
     /// A decorator made a kernel. Signatures that it names are compiled here.
     ///
     /// # Errors
@@ -170,7 +184,7 @@ impl Host {
             modules: HashMap::new(),
             kernels,
             argv: Vec::new(),
-            stdout: Box::new(std::io::BufWriter::new(std::io::stdout())),
+            stdout: standard_output(),
             impure: false,
             folders: HashMap::new(),
             loading: Vec::new(),
@@ -257,6 +271,15 @@ impl Host {
     pub(crate) fn flush(&mut self) {
         // What cannot be written shows at the next write.
         let _ = self.stdout.flush();
+    }
+}
+
+/// The process's standard output, buffered as Python does: by lines for a terminal, by blocks for all else.
+fn standard_output() -> Box<dyn Write> {
+    let stdout = std::io::stdout();
+    match stdout.is_terminal() {
+        true => Box::new(stdout),
+        false => Box::new(std::io::BufWriter::new(stdout)),
     }
 }
 

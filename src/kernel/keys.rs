@@ -16,10 +16,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::canon::{Canonical, Capture};
+use super::canon::Capture;
 use super::host::static_attribute;
-use super::source::Source;
-use super::syntax::{self, Name};
+use super::syntax::Name;
 use super::types::{Literal, Ty};
 use super::value::{
     Array, Class, DType, Descriptor, Function, KernelDef, KernelKind, Overload, OverloadTarget,
@@ -36,31 +35,6 @@ pub(crate) struct Surroundings<'a> {
     /// In order of registration.
     pub(crate) overloads: &'a [Arc<Overload>],
     pub(crate) structs: &'a [Arc<StructDef>],
-}
-
-/// Canonical forms of functions and digests of texts, each made once.
-#[derive(Default)]
-pub(crate) struct Forms {
-    functions: HashMap<usize, (Arc<syntax::Function>, Arc<Canonical>)>,
-    texts: HashMap<usize, (Arc<Source>, Key)>,
-}
-
-impl Forms {
-    /// The canonical form of a function.
-    pub(crate) fn of(&mut self, function: &Arc<syntax::Function>) -> Arc<Canonical> {
-        let form = || (Arc::clone(function), Arc::new(Canonical::of(function)));
-        let known = self.functions.entry(Arc::as_ptr(function).addr());
-        Arc::clone(&known.or_insert_with(form).1)
-    }
-
-    /// The digest of a file's text.
-    pub(crate) fn text(&mut self, source: &Arc<Source>) -> Key {
-        let digest = || {
-            let digest = Key::from_bytes(*blake3::hash(source.text.as_bytes()).as_bytes());
-            (Arc::clone(source), digest)
-        };
-        self.texts.entry(Arc::as_ptr(source).addr()).or_insert_with(digest).1
-    }
 }
 
 /// By what the body of a function enters its digest.
@@ -83,14 +57,9 @@ pub(crate) struct Reach {
 }
 
 /// The digests of `def` and of all that it can reach, as things stand now.
-pub(crate) fn reach(
-    def: &Arc<KernelDef>,
-    around: Surroundings<'_>,
-    forms: &mut Forms,
-    body: Body,
-) -> Reach {
+pub(crate) fn reach(def: &Arc<KernelDef>, around: Surroundings<'_>, body: Body) -> Reach {
     let mut walk =
-        Walk { around, forms, body, nodes: Vec::new(), index: HashMap::new(), arrays: Vec::new() };
+        Walk { around, body, nodes: Vec::new(), index: HashMap::new(), arrays: Vec::new() };
     walk.node(Subject::Kernel(Arc::clone(def)));
     let mut next = 0;
     while next < walk.nodes.len() {
@@ -163,7 +132,6 @@ struct Node {
 
 struct Walk<'a> {
     around: Surroundings<'a>,
-    forms: &'a mut Forms,
     body: Body,
     nodes: Vec<Node>,
     index: HashMap<usize, usize>,
@@ -184,15 +152,14 @@ impl Walk<'_> {
     fn fill(&mut self, number: usize) {
         let subject = self.nodes[number].subject.clone();
         let closure = Arc::clone(subject.closure());
-        let form = self.forms.of(&closure.syntax);
+        let form = closure.syntax.canonical();
         let mut bytes = Bytes::default();
         let mut next = Vec::new();
 
         match self.body {
             Body::Canonical => bytes.0.extend_from_slice(&form.digest),
             Body::Place => {
-                let text = self.forms.text(&closure.syntax.source);
-                bytes.0.extend_from_slice(text.as_bytes());
+                bytes.0.extend_from_slice(closure.syntax.source.digest().as_bytes());
                 bytes.number(closure.syntax.span.start as usize);
             }
         }

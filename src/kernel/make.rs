@@ -31,7 +31,7 @@ use super::types::Ty;
 use super::value::{KernelDef, KernelKind, Run};
 use super::why::Story;
 use super::world::Around;
-use crate::code::{self, CodeError, Loaded, Naming, Program};
+use crate::code::{self, CodeError, Got, Loaded, Naming, Program};
 use crate::key::{Key, KeyBuilder};
 use crate::store::Origin;
 
@@ -72,9 +72,7 @@ pub(crate) fn make(dispatcher: &Dispatcher, host: &mut Host, request: &Request) 
         let by_place = inner.reach(&request, around, Body::Place);
         let place_key = inner.place_key(&request, &by_place, around);
         let (digest, place_digest) = (reach.kernels[0].0, by_place.kernels[0].0);
-        let mut forms = std::mem::take(&mut inner.forms);
-        let mut digest_of =
-            |def: &Arc<KernelDef>| keys::reach(def, around, &mut forms, Body::Canonical).root;
+        let mut digest_of = |def: &Arc<KernelDef>| keys::reach(def, around, Body::Canonical).root;
         let unit = plan::Unit {
             def: *digest.as_bytes(),
             place: *place_digest.as_bytes(),
@@ -87,7 +85,6 @@ pub(crate) fn make(dispatcher: &Dispatcher, host: &mut Host, request: &Request) 
             functions: kept_functions(&loaded, place, &lowered),
             references: kept_references(&typed, &lowered, &callees, place, first),
         };
-        inner.forms = forms;
         let story = Story::of(
             &request.def,
             &request.args,
@@ -406,20 +403,17 @@ fn kept_references(
 fn kept_functions(loaded: &Loaded, place: usize, lowered: &Lowered) -> Vec<plan::Function> {
     let functions = lowered.functions.iter().enumerate();
     functions
-        .map(|(at, clif)| {
-            let unit = unit_of(loaded, place, at);
-            plan::Function {
-                key: *unit.key.as_bytes(),
-                signature: clif.signature.clone(),
-                table: clif.params.user_named_funcs().values().map(|user| user.index).collect(),
-            }
+        .map(|(at, clif)| plan::Function {
+            key: *got(loaded, place, at).key.as_bytes(),
+            signature: clif.signature.clone(),
+            table: clif.params.user_named_funcs().values().map(|user| user.index).collect(),
         })
         .collect()
 }
 
-fn unit_of(loaded: &Loaded, place: usize, at: usize) -> code::Unit {
-    let name = format!("k{place}.{at}");
-    loaded.unit(&name).expect("what was defined was loaded")
+/// The function `at` of the unit at this place of a program.
+fn got(loaded: &Loaded, place: usize, at: usize) -> &Got {
+    loaded.got_as(&format!("k{place}.{at}")).expect("what was defined was loaded")
 }
 
 /// The loaded functions of the unit at this place of a program, and where the code of the unit itself came from. Its entry
@@ -429,13 +423,12 @@ pub(crate) fn loaded_functions(
     place: usize,
     count: usize,
 ) -> (Vec<code::Function>, Origin) {
-    let origin = unit_of(loaded, place, 0).origin;
-    let function = |at| loaded.function(&format!("k{place}.{at}")).expect("it was loaded").clone();
-    ((0..count).map(function).collect(), origin)
+    let functions = (0..count).map(|at| got(loaded, place, at).function.clone());
+    (functions.collect(), got(loaded, place, 0).origin)
 }
 
 fn loaded_micros(loaded: &Loaded, place: usize, count: usize) -> u64 {
-    (0..count).map(|at| unit_of(loaded, place, at).micros).sum()
+    (0..count).map(|at| got(loaded, place, at).micros).sum()
 }
 
 /// The program of a plan, whose code is in the store.
@@ -455,18 +448,18 @@ pub(crate) fn recall_program(
                 plan::Reference::Bytes(bytes) => format!("b {}", text_digest(bytes)),
                 plan::Reference::Array(digest, _) => format!("b {}", Key::from_bytes(*digest)),
             };
-            if meant.insert(text.clone()) {
+            let is_function =
+                matches!(reference, plan::Reference::Unit(_) | plan::Reference::Own(_));
+            if !is_function && !meant.contains(&text) {
                 let address = match reference {
-                    plan::Reference::Unit(_) | plan::Reference::Own(_) => None,
-                    plan::Reference::Runtime(name) => Some(helper(name)?),
+                    plan::Reference::Runtime(name) => helper(name)?,
                     reference => {
                         let gone = || CodeError::Missing { function: unit.name.clone() };
-                        Some(constant(reference).ok_or_else(gone)?)
+                        constant(reference).ok_or_else(gone)?
                     }
                 };
-                if let Some(address) = address {
-                    program.symbol(&text, address)?;
-                }
+                program.symbol(&text, address)?;
+                meant.insert(text.clone());
             }
             texts.push(text);
         }

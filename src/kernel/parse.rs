@@ -22,6 +22,7 @@ use super::{
         ExprKind, FStringPart, Function, Handler, ImportName, LogicOp, Module, Name, Param, Params,
         Scope, Span, Stmt, StmtKind, UnaryOp,
     },
+    tree::Form,
 };
 
 /// How deep statements and expressions may nest, together.
@@ -46,13 +47,13 @@ pub(super) fn parse_module(source: &Arc<Source>) -> Result<Module> {
     }
     let mut convert = Convert::new(source);
     let body = convert.body(&tree.body)?;
-    Ok(Module { body })
+    Ok(Module { body, depth: depth.deepest })
 }
 
 /// Parses a file as far as it can be: what there is of it, and all that is wrong with it, from top to bottom. A statement
 /// with an error in it is left out.
 pub(super) fn parse_all(source: &Arc<Source>) -> (Module, Vec<Diagnostic>) {
-    let mut module = Module { body: Vec::new() };
+    let mut module = Module { body: Vec::new(), depth: 0 };
     let options = ruff_python_parser::ParseOptions::from(ruff_python_parser::Mode::Module);
     let parsed = ruff_python_parser::parse_unchecked(&source.text, options);
     let errors: Vec<_> = parsed.errors().to_vec();
@@ -114,12 +115,14 @@ fn span(range: TextRange) -> Span {
 #[derive(Default)]
 struct Depth {
     depth: usize,
+    deepest: usize,
     too_deep: Option<TextRange>,
 }
 
 impl Depth {
     fn level(&mut self, range: TextRange, levels: usize, inside: impl FnOnce(&mut Self)) {
         self.depth += levels;
+        self.deepest = self.deepest.max(self.depth);
         if self.depth > MAX_DEPTH {
             self.too_deep = self.too_deep.or(Some(range));
         } else {
@@ -566,11 +569,12 @@ impl<'s> Convert<'s> {
             span: Span { start, end: def.range.end().into() },
             name_span: span(def.name.range),
             params,
-            body: body?,
+            body: body?.into(),
             decorators,
             scope: state.scope,
             is_lambda: false,
             is_generator: state.has_yield,
+            form: Form::default(),
         })
     }
 
@@ -592,11 +596,12 @@ impl<'s> Convert<'s> {
             span: at,
             name_span: at,
             params,
-            body: vec![Stmt { span: body.span, kind: StmtKind::Return(Some(body)) }],
+            body: vec![Stmt { span: body.span, kind: StmtKind::Return(Some(body)) }].into(),
             decorators: Vec::new(),
             scope: state.scope,
             is_lambda: true,
             is_generator: state.has_yield,
+            form: Form::default(),
         })
     }
 

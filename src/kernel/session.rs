@@ -427,7 +427,7 @@ impl Program {
         }
         let changed = self.host.resolver.read().iter().any(|source| {
             let path = source.path.as_deref();
-            path.is_some_and(|path| digest(path) != Some(text_digest(source.text.as_bytes())))
+            path.is_some_and(|path| digest(path) != Some(source.digest()))
         });
         let appeared = self.host.resolver.absent().iter().any(|path| path.is_file());
         if !changed && !appeared {

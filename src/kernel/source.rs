@@ -1,8 +1,12 @@
 //! The text of a kernel file, and where a byte of it stands.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use super::syntax::Span;
+use crate::key::Key;
 
 /// The text of one file, or text that a program made.
 #[derive(Debug)]
@@ -16,6 +20,7 @@ pub struct Source {
     pub text: Arc<str>,
     /// The byte at which each line begins.
     lines: Vec<u32>,
+    digest: OnceLock<Key>,
 }
 
 impl Source {
@@ -33,7 +38,12 @@ impl Source {
                 lines.push(i as u32 + 1);
             }
         }
-        Source { name: name.into(), path, text, lines }
+        Source { name: name.into(), path, text, lines, digest: OnceLock::new() }
+    }
+
+    /// The digest of the text.
+    pub(super) fn digest(&self) -> Key {
+        *self.digest.get_or_init(|| Key::from_bytes(*blake3::hash(self.text.as_bytes()).as_bytes()))
     }
 
     /// The line and the column of a byte, both counted from 1, columns in characters.

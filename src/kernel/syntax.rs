@@ -9,13 +9,19 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
+use super::canon::Canonical;
 use super::source::Source;
+use super::tree::{Body, Form};
 
 /// An identifier.
 pub(super) type Name = Arc<str>;
 
 /// A range of bytes in a [`Source`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Span {
     /// The first byte.
     pub start: u32,
@@ -31,18 +37,21 @@ impl Span {
 }
 
 /// A parsed file.
-#[derive(Debug)]
-pub(super) struct Module {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Module {
     /// Its statements.
     pub body: Vec<Stmt>,
+    /// How deep statements and expressions nest in it, together.
+    pub depth: usize,
 }
 
 /// A `def` or a `lambda`.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Function {
     /// The name, `<lambda>` for a lambda.
     pub name: Name,
     /// The file that holds it.
+    #[serde(skip, default = "super::tree::source")]
     pub source: Arc<Source>,
     /// From `def` (or `lambda`) to the end of the body, without decorators.
     pub span: Span,
@@ -51,7 +60,7 @@ pub struct Function {
     /// The parameters, in the order of their declaration.
     pub params: Params,
     /// The body; a lambda's is one `return`.
-    pub body: Vec<Stmt>,
+    pub body: Body,
     /// The decorators, outermost first.
     pub decorators: Vec<Expr>,
     /// What the names in the body mean.
@@ -60,9 +69,16 @@ pub struct Function {
     pub is_lambda: bool,
     /// Whether the body holds a `yield`.
     pub is_generator: bool,
+    /// Its canonical form, from when somebody first asks.
+    pub(super) form: Form,
 }
 
 impl Function {
+    /// The canonical form.
+    pub(super) fn canonical(&self) -> &Canonical {
+        self.form.get_or_init(|| Canonical::of(self))
+    }
+
     /// Whether two handles are the same piece of syntax.
     pub fn is(self: &Arc<Self>, other: &Arc<Self>) -> bool {
         Arc::ptr_eq(self, other)
@@ -70,7 +86,7 @@ impl Function {
 }
 
 /// The parameters of a function.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Params {
     /// Parameters that take a position, the positional-only ones first.
     pub positional: Vec<Param>,
@@ -92,7 +108,7 @@ impl Params {
 }
 
 /// One parameter.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Param {
     /// Its name.
     pub name: Name,
@@ -103,7 +119,7 @@ pub struct Param {
 }
 
 /// What the names in a function's body mean. Names in none of the lists are module globals or builtins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// Names that the body binds: parameters first, then in order of their first binding.
     pub locals: Vec<Name>,
@@ -117,7 +133,7 @@ pub struct Scope {
 }
 
 /// A statement and where it stands.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Stmt {
     /// What it is.
     pub kind: StmtKind,
@@ -126,7 +142,7 @@ pub struct Stmt {
 }
 
 /// The statements.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum StmtKind {
     /// An expression for its effect.
     Expr(Expr),
@@ -239,7 +255,7 @@ pub enum StmtKind {
 }
 
 /// An `except` clause.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Handler {
     /// The exception class or a tuple of them; none catches all.
     pub class: Option<Expr>,
@@ -252,7 +268,7 @@ pub struct Handler {
 }
 
 /// One name of an import.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ImportName {
     /// The dotted name that is imported, or `*`.
     pub name: Name,
@@ -263,11 +279,12 @@ pub struct ImportName {
 }
 
 /// A `class`.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ClassDef {
     /// Its name.
     pub name: Name,
     /// The file that holds it.
+    #[serde(skip, default = "super::tree::source")]
     pub source: Arc<Source>,
     /// From `class` to the end of the body.
     pub span: Span,
@@ -282,7 +299,7 @@ pub struct ClassDef {
 }
 
 /// An expression and where it stands.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Expr {
     /// What it is.
     pub kind: ExprKind,
@@ -291,7 +308,7 @@ pub struct Expr {
 }
 
 /// The expressions.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum ExprKind {
     /// An identifier.
     Name(Name),
@@ -412,7 +429,7 @@ pub enum ExprKind {
 }
 
 /// A comprehension.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Comprehension {
     /// What it makes.
     pub kind: ComprehensionKind,
@@ -427,7 +444,7 @@ pub struct Comprehension {
 }
 
 /// What a comprehension makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ComprehensionKind {
     /// `[...]`.
     List,
@@ -440,7 +457,7 @@ pub enum ComprehensionKind {
 }
 
 /// `for target in iter if test if test`.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Clause {
     /// What each item is bound to.
     pub target: Expr,
@@ -451,7 +468,7 @@ pub struct Clause {
 }
 
 /// A piece of an f-string.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum FStringPart {
     /// Text as it is.
     Text(Arc<str>),
@@ -467,7 +484,7 @@ pub enum FStringPart {
 }
 
 /// An argument of a call.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum Arg {
     /// `value`.
     Positional(Expr),
@@ -497,7 +514,7 @@ impl Arg {
 }
 
 /// The operators of one operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum UnaryOp {
     /// `+`.
     Plus,
@@ -522,7 +539,7 @@ impl UnaryOp {
 }
 
 /// The operators of two operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BinaryOp {
     /// `+`.
     Add,
@@ -574,7 +591,7 @@ impl BinaryOp {
 }
 
 /// `and` and `or`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LogicOp {
     /// `and`.
     And,
@@ -583,7 +600,7 @@ pub enum LogicOp {
 }
 
 /// The comparisons.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CompareOp {
     /// `==`.
     Eq,

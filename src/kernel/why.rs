@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::canon::Canonical;
 use super::infer::Specialised;
 use super::keys::{self, Surroundings};
 use super::manifest::text_digest;
@@ -63,7 +62,7 @@ impl Story {
         around: Surroundings<'_>,
         target: &Target,
     ) -> Self {
-        let form = Canonical::of(&def.function);
+        let form = def.function.canonical();
         let mut parts = vec![part("body", &form.digest, String::new())];
         for capture in &form.captures {
             let Some(value) = keys::captured(&def.closure, capture) else { continue };

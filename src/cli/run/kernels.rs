@@ -76,7 +76,10 @@ fn run_here(arguments: &Arguments, config: Config, colours: bool) -> Done {
         (Err(Error::Exit(_)), _) => (Exit::Failed, None),
         (Err(error), _) => (Exit::Failed, Some(error.render(colours))),
     };
-    let used = session.used();
+    let used = match arguments.summary {
+        Some(_) => session.used(),
+        None => Vec::new(),
+    };
     // The process ends: what it holds need not be taken apart piece by piece.
     std::mem::forget(session);
     Done { exit, message, used }

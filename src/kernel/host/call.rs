@@ -70,7 +70,6 @@ impl Host {
                     return self.call_function(&def.closure, args, keywords);
                 }
                 let kernels = self.kernels.clone();
-                self.flush();
                 kernels.call(self, def, &args, &keywords)
             }
             Value::Type(ty) => self.call_type(ty, args, keywords),

@@ -12,7 +12,6 @@ use super::{
 use crate::kernel::{
     diagnostic::Diagnostic,
     exception::{ExceptionKind as E, Raised},
-    parse,
     resolve::Found,
     source::Source,
     syntax::{ImportName, Name, Span},
@@ -260,7 +259,7 @@ impl Host {
             self.check_body(module, source);
             return Ok(());
         }
-        let tree = parse::parse_module(source).map_err(Stop::Refused)?;
+        let tree = self.kernels.parse(source).map_err(Stop::Refused)?;
         module.set("__name__".into(), Value::Str(module.name.clone()));
         if let Some(path) = &source.path {
             module.set("__file__".into(), Value::str(path.to_string_lossy().into_owned()));
