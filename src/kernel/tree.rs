@@ -215,7 +215,7 @@ mod tests {
 
     /// What is kept decodes to what was parsed: every node, every place, names, scopes and the file.
     ///
-    /// Kills: a field of a node that is not kept; functions that hold another text.
+    /// Kills: functions that hold another text.
     #[test]
     fn a_kept_tree_is_the_parsed_one() {
         let (_dir, store) = open();
