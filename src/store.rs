@@ -24,6 +24,7 @@ pub(crate) mod memory;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod model;
 mod record;
+mod snapshot;
 mod status;
 mod tiers;
 

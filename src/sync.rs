@@ -193,6 +193,14 @@ pub(crate) fn unix_seconds() -> u64 {
     if let Some(seconds) = simulated::unix_seconds() {
         return seconds;
     }
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        // Asked at every hit in the directory: the kernel's last tick will do, and takes a tenth.
+        // SAFETY: a null pointer asks for the answer alone.
+        let now = unsafe { nix::libc::time(std::ptr::null_mut()) };
+        u64::try_from(now).unwrap_or(0)
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
 }
 

@@ -15,6 +15,7 @@
 #![doc = include_str!("disk/FORMAT.md")]
 
 pub(crate) mod backend;
+mod checksum;
 pub(crate) mod format;
 pub(crate) mod fs;
 pub(crate) mod index;

@@ -35,6 +35,7 @@ mod races;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::key::Key;
@@ -91,25 +92,34 @@ pub(crate) enum Duplicate {
     Nested,
 }
 
+/// Gives the number that random ones begin with.
+type Seed = Box<dyn Fn() -> u64 + Send + Sync>;
+
 /// The flights of one store.
-#[derive(Debug)]
 pub(crate) struct SingleFlight<T, L, C = SystemClock> {
     cells: Flights<T>,
     /// `None` where no other process can see what this one makes.
     locks: Option<L>,
     clock: C,
     random: AtomicU64,
+    seed: Seed,
+}
+
+impl<T, L, C> fmt::Debug for SingleFlight<T, L, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SingleFlight").finish_non_exhaustive()
+    }
 }
 
 impl<T: Clone, L: ByteLocks> SingleFlight<T, L> {
     /// Flights among the threads of this process and, with `locks`, among all processes that have those.
     ///
-    /// `process` gives the id of the calling process, which is another in a forked child. `seed` should be
-    /// another number in each process: it decides where [`get_many`](Self::get_many) begins.
+    /// `process` gives the id of the calling process, which is another in a forked child. `seed` should give
+    /// another number in each process: it decides where [`get_many`](Self::get_many) begins. It is asked when that is first needed.
     pub(crate) fn new(
         locks: Option<L>,
         process: impl Fn() -> u32 + Send + Sync + 'static,
-        seed: u64,
+        seed: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Self {
         Self::with_clock(locks, process, seed, SystemClock)
     }
@@ -119,11 +129,11 @@ impl<T: Clone, L: ByteLocks, C: Clock> SingleFlight<T, L, C> {
     fn with_clock(
         locks: Option<L>,
         process: impl Fn() -> u32 + Send + Sync + 'static,
-        seed: u64,
+        seed: impl Fn() -> u64 + Send + Sync + 'static,
         clock: C,
     ) -> Self {
         let cells = Flights::new(process);
-        SingleFlight { cells, locks, clock, random: AtomicU64::new(seed) }
+        SingleFlight { cells, locks, clock, random: AtomicU64::new(0), seed: Box::new(seed) }
     }
 
     /// The value of `key`, which the caller has just looked for in vain: from another thread or process
@@ -176,7 +186,15 @@ impl<T: Clone, L: ByteLocks, C: Clock> SingleFlight<T, L, C> {
     /// A number that is another at each call, also in children that were forked from one parent.
     fn random(&self) -> u64 {
         let process = u64::from(self.cells.process()) << 32;
-        mix(self.random.fetch_add(1, Ordering::Relaxed) ^ process)
+        let number = match self.random.fetch_add(1, Ordering::Relaxed) {
+            0 => {
+                let seed = (self.seed)();
+                self.random.fetch_add(seed, Ordering::Relaxed);
+                seed
+            }
+            number => number,
+        };
+        mix(number ^ process)
     }
 }
 

@@ -131,13 +131,16 @@ impl<F: MapFs + Clone> Tiers<F> {
             .as_ref()
             .filter(|_| writes && config.mode == Mode::ReadWrite)
             .map(|dir| LockFile::new(dir.root.clone(), lock::FLIGHT));
-        let [seed @ .., _, _, _, _, _, _, _, _] = fs.random();
-        let process = fs.clone();
-        let flight = SingleFlight::new(locks, move || process.process(), u64::from_le_bytes(seed));
+        let (process, random) = (fs.clone(), fs.clone());
+        let seed = move || {
+            let [seed @ .., _, _, _, _, _, _, _, _] = random.random();
+            u64::from_le_bytes(seed)
+        };
+        let flight = SingleFlight::new(locks, move || process.process(), seed);
         Tiers {
             memory: Memory::new(config.memory_size),
             notes: Memory::new(config.memory_size / 16),
-            process: fs.process(),
+            process: std::process::id(),
             told: AtomicBool::new(false),
             config,
             status,
@@ -526,7 +529,7 @@ impl<F: MapFs> Tiers<F> {
             self.stats().append_to(file);
         }
         if let Some(dir) = self.writable() {
-            totals::add(&dir.root, &self.stats());
+            totals::add(&dir.root, &self.stats(), dir.records.is_known());
         }
     }
 }

@@ -155,7 +155,7 @@ fn put(
     if !effort.wants(&name) {
         return;
     }
-    let peers = [Peer::Ours, Peer::Lmdb, Peer::Cacache];
+    let peers = [Peer::OursDisk, Peer::Lmdb, Peer::Cacache, Peer::Ours];
     let dirs = peers.map(|peer| directories.empty(peer));
     let records = Records { size, count: 0 };
     let mut teams: Vec<Team> = peers
@@ -177,8 +177,8 @@ fn put(
         }
     }
     let targets = match processes {
-        1 => [Target::None, Target::None],
-        _ => [Target::AtLeast(2.0), Target::AtLeast(20.0)],
+        1 => [Target::None; 3],
+        _ => [Target::AtLeast(2.0), Target::AtLeast(20.0), Target::None],
     };
     compare(&name, peers, times, targets, figures);
 }

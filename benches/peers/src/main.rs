@@ -11,7 +11,7 @@
 //! | `open` | in a process that has just started: open, and get one record |
 //! | `get` | a record that is there, copied out; ours from the directory, with the memory tier set to 0 bytes |
 //! | `absent` | a record that is not there |
-//! | `put` | records of new keys into an empty cache, each published by itself |
+//! | `put` | records of new keys into an empty cache, each published by itself; ours without the memory tier too, as no peer keeps what it was given |
 //! | `memory` | a hit in this process's memory; one word per key, no hash function anywhere |
 //!
 //! Every measured process is a child of this one (`child`), told when to begin. Rounds of the peers take turns, so that

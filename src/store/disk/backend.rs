@@ -51,6 +51,14 @@ impl<F: MapFs> Backend<F> {
         }
     }
 
+    /// Whether this process has read that the directory is of its own version.
+    pub(crate) fn is_known(&self) -> bool {
+        match self {
+            Backend::Shards(shards) => shards.is_open(),
+            Backend::Large(_) => false,
+        }
+    }
+
     /// Whether there is an artifact of `key`; whether it is whole, only [`get`](Self::get) tells.
     pub(crate) fn contains(&self, key: &Key) -> bool {
         match self {

@@ -23,9 +23,11 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use super::checksum::{self, CHECKSUM, LINE, Sums};
 use super::fs::Fs;
 use super::fs::real::RealFs;
 use super::words::{self, Words, WordsMut};
+use crate::store::memory::{Epoch, Reclaim};
 use crate::sync::{Arc, MappedU64, Ordering, mapped_fence};
 
 /// A file system whose files can be mapped. Callers have compared the length with the file's, and
@@ -35,6 +37,9 @@ pub(crate) trait MapFs: Fs {
     type Map: Words + Clone + Send + Sync + std::fmt::Debug;
     /// Words of a file, for reading and writing; clones share them.
     type MapMut: WordsMut + Clone + Send + Sync + std::fmt::Debug;
+
+    /// How what was mapped is let go of.
+    type Reclaim: Reclaim + std::fmt::Debug;
 
     /// Maps the first `length` bytes of a file: a multiple of 8, and not 0.
     fn map(&self, file: &Self::Handle, length: u64) -> io::Result<Self::Map>;
@@ -47,6 +52,7 @@ pub(crate) trait MapFs: Fs {
 impl MapFs for RealFs {
     type Map = Map;
     type MapMut = MapMut;
+    type Reclaim = Epoch;
 
     fn map(&self, file: &Self::Handle, length: u64) -> io::Result<Map> {
         Map::read_only(file, length)
@@ -134,54 +140,37 @@ impl MapMut {
     }
 }
 
-/// Copies are made by lines of this many bytes, and what is left by words.
-const LINE: usize = 64;
+/// Records of so many bytes are summed while they are copied.
+const SUMMED: usize = 1 << 10;
 
-/// Copies whole lines, with the widest registers that there are: atomics are copied word by word, which takes
-/// three times as long.
+/// Copies whole lines: atomics are copied word by word, which takes three times as long.
 #[inline(always)]
 fn copy_lines(from: &[[MappedU64; LINE / 8]], to: &mut [[MaybeUninit<u8>; LINE]]) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if std::arch::is_x86_feature_detected!("avx") {
-        // SAFETY: the CPU has AVX.
-        return unsafe { copy_lines_avx(from, to) };
-    }
     for (to, from) in to.iter_mut().zip(from) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: reads and writes a line each, which are there. What is read may change meanwhile, in this process
+        // too: *Atomic*.
+        unsafe {
+            asm!(
+                "movups {a}, [{from}]",
+                "movups {b}, [{from} + 16]",
+                "movups {c}, [{from} + 32]",
+                "movups {d}, [{from} + 48]",
+                "movups [{to}], {a}",
+                "movups [{to} + 16], {b}",
+                "movups [{to} + 32], {c}",
+                "movups [{to} + 48], {d}",
+                from = in(reg) from.as_ptr(),
+                to = in(reg) to.as_mut_ptr(),
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                options(nostack, preserves_flags),
+            );
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         copy_words(from, to);
-    }
-}
-
-/// # Safety
-///
-/// The CPU has AVX.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx")]
-unsafe fn copy_lines_avx(from: &[[MappedU64; LINE / 8]], to: &mut [[MaybeUninit<u8>; LINE]]) {
-    let lines = from.len().min(to.len());
-    if lines == 0 {
-        return;
-    }
-    // SAFETY: reads and writes `lines` lines, which both slices have. What is read may change meanwhile, in this process
-    // too: *Atomic*. Registers and flags are as declared; the upper halves are left zero.
-    unsafe {
-        asm!(
-            "2:",
-            "vmovups {a}, [{from}]",
-            "vmovups {b}, [{from} + 32]",
-            "vmovups [{to}], {a}",
-            "vmovups [{to} + 32], {b}",
-            "add {from}, 64",
-            "add {to}, 64",
-            "dec {lines}",
-            "jnz 2b",
-            "vzeroupper",
-            from = inout(reg) from.as_ptr() => _,
-            to = inout(reg) to.as_mut_ptr() => _,
-            lines = inout(reg) lines => _,
-            a = out(ymm_reg) _,
-            b = out(ymm_reg) _,
-            options(nostack),
-        );
     }
 }
 
@@ -218,6 +207,33 @@ impl Words for Map {
         // eight of them.
         unsafe { bytes.set_len(length) };
         bytes
+    }
+
+    // What was read from the mapping is summed before it is read again.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn copy_summed(&self, offset: usize, length: usize) -> (Vec<u8>, u128) {
+        // Shorter ones gain nothing, and those that are no whole lines are no records.
+        if length < SUMMED || !length.is_multiple_of(LINE) || !checksum::is_wide(length) {
+            let bytes = self.copy_new(offset, length);
+            let sum = checksum::of(&bytes[..length.saturating_sub(CHECKSUM)]);
+            return (bytes, sum);
+        }
+        words::check_range(self, offset, length);
+        let mut bytes = Vec::with_capacity(length);
+        let (lines, _) = bytes.spare_capacity_mut()[..length].as_chunks_mut::<LINE>();
+        let (from, _) = self.words_from(offset / 8, length / 8).as_chunks();
+        let (last_from, from) = from.split_last().expect("there are some");
+        let (last, lines) = lines.split_last_mut().expect("there are as many");
+        let mut sums = Sums::new();
+        // SAFETY: the processor has AVX2.
+        unsafe { checksum::wide::copy(&mut sums, from, lines) };
+        copy_lines(std::slice::from_ref(last_from), std::slice::from_mut(last));
+        // SAFETY: the lines and the last one are all of these bytes, and each was written.
+        unsafe { bytes.set_len(length) };
+        let summed = &bytes[..length - CHECKSUM];
+        let last = summed.last_chunk().expect("it is longer");
+        let sum = sums.finish(last, summed.len());
+        (bytes, sum)
     }
 }
 
@@ -295,6 +311,22 @@ mod tests {
         for offset in (0..=320).step_by(8) {
             for length in (0..=320 - offset).step_by(8) {
                 assert_eq!(map.copy_new(offset, length), content[offset..][..length]);
+            }
+        }
+    }
+
+    /// Kills: the last line summed too; the last line not copied.
+    #[test]
+    fn a_copy_and_its_checksum_are_of_the_same_bytes() {
+        let content: Vec<u8> = (0..9 << 10_u32).map(|n| (n * 7 + (n >> 8)) as u8).collect();
+        let (_dir, path) = file(&content);
+        let map = Map::read_only(&File::open(&path).unwrap(), 9 << 10).unwrap();
+        for offset in [0, 8, 64, 192] {
+            for length in (8..=8 << 10).step_by(8) {
+                let (bytes, sum) = map.copy_summed(offset, length);
+                assert_eq!(bytes, content[offset..][..length]);
+                let summed = &bytes[..length.saturating_sub(CHECKSUM)];
+                assert_eq!(sum, checksum::of(summed), "{length} bytes from {offset}");
             }
         }
     }

@@ -21,6 +21,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
+use super::checksum::{self, CHECKSUM};
 use crate::key::{Key, PartDigest};
 use crate::race::{Fault, planted};
 
@@ -43,7 +44,6 @@ pub(crate) const MAX_PAYLOAD: usize = 256 << 20;
 /// The longest record, in bytes.
 pub(crate) const MAX_RECORD: usize = total_length(MAX_META, MAX_PAYLOAD);
 
-const CHECKSUM: usize = 16;
 /// How much of a record is read at a time where it is not read whole.
 const PIECE: usize = 128 << 10;
 
@@ -166,6 +166,23 @@ pub(crate) fn parse(bytes: &[u8], key: &Key, kind: Kind) -> Result<Layout, Damag
     let header = Header::read(bytes)?;
     header.expect(key, kind)?;
     let layout = verify(bytes, &header)?;
+    header.kind()?;
+    Ok(layout)
+}
+
+/// As [`parse`] of a record that is all of `bytes`, of all of which but the last [`CHECKSUM`] `sum` is the checksum.
+pub(crate) fn parse_summed(
+    bytes: &[u8],
+    sum: u128,
+    key: &Key,
+    kind: Kind,
+) -> Result<Layout, Damage> {
+    let header = Header::read(bytes)?;
+    header.expect(key, kind)?;
+    if header.layout.total < bytes.len() {
+        return Err(Damage::Length);
+    }
+    let layout = verify_by(bytes, &header, |_| sum)?;
     header.kind()?;
     Ok(layout)
 }
@@ -294,6 +311,15 @@ impl<'a> Header<'a> {
 const UNCHECKED: Fault = Fault("the checksum of a record is not compared");
 
 fn verify(bytes: &[u8], header: &Header<'_>) -> Result<Layout, Damage> {
+    verify_by(bytes, header, checksum::of)
+}
+
+/// Verifies a record, by what `sum` makes of all of it but its checksum.
+fn verify_by(
+    bytes: &[u8],
+    header: &Header<'_>,
+    sum: impl FnOnce(&[u8]) -> u128,
+) -> Result<Layout, Damage> {
     let layout = header.layout.clone();
     let bytes = bytes.get(..layout.total).ok_or(Damage::Truncated)?;
     let trailer = bytes.last_chunk::<TRAILER>().expect("a record is longer");
@@ -301,7 +327,8 @@ fn verify(bytes: &[u8], header: &Header<'_>) -> Result<Layout, Damage> {
     if read_u32(trailer, 0) != layout.total || trailer[4..8] != END_MAGIC {
         return Err(Damage::Truncated);
     }
-    if trailer[8..] != checksum(bytes) && !planted(UNCHECKED) {
+    let sum = sum(&bytes[..layout.total - CHECKSUM]);
+    if trailer[8..] != sum.to_le_bytes() && !planted(UNCHECKED) {
         return Err(Damage::Checksum);
     }
     Ok(layout)
@@ -309,7 +336,7 @@ fn verify(bytes: &[u8], header: &Header<'_>) -> Result<Layout, Damage> {
 
 /// XXH3-128 of everything before the checksum's own place.
 fn checksum(record: &[u8]) -> [u8; CHECKSUM] {
-    XxHash3_128::oneshot(&record[..record.len() - CHECKSUM]).to_le_bytes()
+    checksum::of(&record[..record.len() - CHECKSUM]).to_le_bytes()
 }
 
 const fn total_length(meta: usize, payload: usize) -> usize {

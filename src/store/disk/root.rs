@@ -1,5 +1,6 @@
 //! The cache directory as a process holds it: opened once, and again when someone removed it by hand.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::fs::Fs;
@@ -32,7 +33,7 @@ impl<F: Fs> Root<F> {
     pub(crate) fn open(fs: F, path: &Path, purpose: Purpose) -> Result<Arc<Self>, Refusal> {
         let opened = trust::open(&fs, path, purpose, true)?;
         // The working directory may change before the directory is opened again.
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let path = trust::absolute(path).map_or_else(|_| path.to_owned(), Cow::into_owned);
         let first = Arc::new(opened);
         let held = Mutex::new(first.clone());
         let (counters, boot) = (Counters::default(), SetOnce::new());
@@ -49,6 +50,11 @@ impl<F: Fs> Root<F> {
 
     pub(crate) fn purpose(&self) -> Purpose {
         self.purpose
+    }
+
+    /// The user as whom the directory was judged: what lies in it has to belong to the same.
+    pub(crate) fn user(&self) -> u32 {
+        self.first.user
     }
 
     pub(crate) fn counters(&self) -> &Counters {

@@ -37,10 +37,9 @@ pub(crate) mod trusted;
 mod turn;
 pub(crate) mod way;
 
-use std::collections::BTreeMap;
 use std::io;
 
-use super::format::slot::{Fingerprint, Recency};
+use super::format::slot::{Fingerprint, Location, Recency};
 use super::format::{CacheId, SegmentId};
 use super::index::Candidate;
 use super::index::find::{Absent, Care, Generations, Reading, find};
@@ -53,7 +52,10 @@ use super::root::Root;
 use super::sizing::Sizing;
 use super::trust::Opened;
 use super::usage::ShardUsage;
+use super::words::Words;
 use crate::key::Key;
+use crate::store::memory::Reclaim;
+use crate::store::snapshot::Snapshot;
 use crate::sync::{Arc, AtomicU32, Mutex};
 
 use generation::Held;
@@ -75,14 +77,54 @@ pub(crate) struct Shard<F: MapFs> {
     sizing: Sizing,
     /// `s/0a`.
     folder: String,
-    /// Locked to take or replace what is in it only, as the other two.
-    held: Mutex<Option<Held<F>>>,
-    mapped: Mutex<BTreeMap<SegmentId, F::Map>>,
+    view: Snapshot<View<F>, F::Reclaim>,
     lock: LockFile<F>,
     /// The process, a thread of which has its turn; 0 if none has. A forked child finds its
     /// parent's here, which binds it to nothing.
     busy: AtomicU32,
+    /// Locked to take or replace what is in it only.
     writer: Mutex<Option<Writer<F>>>,
+}
+
+/// What a process has open of a shard, to read.
+#[derive(Debug)]
+struct View<F: MapFs> {
+    held: Option<Held<F>>,
+    /// Segments that were read from: mapped, but for those that were read from once.
+    segments: Vec<(SegmentId, Option<F::Map>)>,
+}
+
+impl<F: MapFs> Clone for View<F> {
+    fn clone(&self) -> Self {
+        View { held: self.held.clone(), segments: self.segments.clone() }
+    }
+}
+
+impl<F: MapFs> View<F> {
+    /// The mapping of a segment, if it was read from: none if that was once.
+    fn segment(&self, id: SegmentId) -> Option<&Option<F::Map>> {
+        self.segments.iter().find(|(known, _)| *known == id).map(|(_, map)| map)
+    }
+
+    /// The mapping that reaches to the end of this place.
+    fn map(&self, location: Location) -> Option<&F::Map> {
+        let map = self.segment(location.segment)?.as_ref();
+        map.filter(|map| map.len() as u64 * 8 >= location.end())
+    }
+
+    /// As it is, with this of a segment.
+    fn with(&self, id: SegmentId, map: Option<F::Map>) -> Self {
+        let mut view = self.without(|known| known == id);
+        view.segments.push((id, map));
+        view
+    }
+
+    /// As it is, without some segments.
+    fn without(&self, is_one: impl Fn(SegmentId) -> bool) -> Self {
+        let mut view = self.clone();
+        view.segments.retain(|(id, _)| !is_one(*id));
+        view
+    }
 }
 
 fn artifact(key: &Key) -> Fingerprint {
@@ -128,8 +170,7 @@ impl<F: MapFs> Shard<F> {
             number,
             sizing,
             folder: format!("s/{number:02x}"),
-            held: Mutex::new(None),
-            mapped: Mutex::new(BTreeMap::new()),
+            view: Snapshot::new(View { held: None, segments: Vec::new() }),
             lock,
             busy: AtomicU32::new(0),
             writer: Mutex::new(None),
@@ -154,6 +195,29 @@ impl<F: MapFs> Shard<F> {
         if let Some(index) = self.held().as_ref().and_then(Held::writer) {
             index.forgive(artifact(key));
         }
+    }
+
+    /// The record of `key` as nearly every look finds it: there is one entry, of the generation in use, in a mapped segment.
+    /// None says nothing.
+    pub(crate) fn get_at_once(
+        &self,
+        key: &Key,
+        kind: Kind,
+        guard: &<F::Reclaim as Reclaim>::Guard,
+    ) -> Option<Found> {
+        let view = self.view.get(guard);
+        let held = view.held.as_ref().filter(|held| held.in_use())?;
+        let mut candidates = held.candidates(Fingerprint::of(key, kind));
+        let candidate = candidates.next()?;
+        // Of several, `find` knows which is to be looked at first.
+        if candidates.next().is_some() {
+            return None;
+        }
+        let found = read::copied(view.map(candidate.location)?, candidate.location, key, kind)?;
+        if let Some(writer) = held.writer() {
+            writer.touch(&candidate, self.hour());
+        }
+        Some(found)
     }
 
     /// The record of `key`, if it is here.

@@ -11,7 +11,9 @@
 
 use crate::key::Key;
 use crate::store::failpoint::{self, Step};
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::store::snapshot::Snapshot;
+use crate::sync::fork::SetOnce;
+use crate::sync::{Arc, AtomicU64, Ordering};
 
 use super::format::slot::shard_of;
 use super::format::{CacheId, META, META_LEN, Malformed, Meta, Name};
@@ -40,8 +42,7 @@ const WAYS: u64 = 32;
 pub(crate) struct Shards<F: MapFs> {
     root: Arc<Root<F>>,
     max_size: u64,
-    /// Locked to take or replace what is in it only.
-    open: Mutex<Option<Arc<Open<F>>>>,
+    open: Snapshot<Option<Arc<Open<F>>>, F::Reclaim>,
     cleaning: LockFile<F>,
     /// The second, since 1970, in which a write failed for a lasting reason; 0 if none did.
     failed_s: AtomicU64,
@@ -50,14 +51,31 @@ pub(crate) struct Shards<F: MapFs> {
 /// The shards of one directory. If a hand removes it, and another is made, they are others.
 #[derive(Debug)]
 struct Open<F: MapFs> {
+    root: Arc<Root<F>>,
     opened: Arc<Opened<F::Handle>>,
+    cache: CacheId,
     shard_bits: u32,
-    shards: Vec<Shard<F>>,
+    sizing: Sizing,
+    /// Each is made when it is first used: a process that looks for one record has no use for the others.
+    shards: Vec<SetOnce<Shard<F>>>,
 }
 
 impl<F: MapFs> Open<F> {
     fn of(&self, key: &Key) -> &Shard<F> {
-        &self.shards[usize::from(shard_of(key, self.shard_bits))]
+        self.shard(shard_of(key, self.shard_bits))
+    }
+
+    fn shard(&self, number: u16) -> &Shard<F> {
+        let shard = &self.shards[usize::from(number)];
+        shard.get().unwrap_or_else(|| {
+            let (root, opened) = (self.root.clone(), self.opened.clone());
+            shard.set(Shard::new(root, opened, self.cache, number, self.sizing))
+        })
+    }
+
+    /// All of them.
+    fn shards(&self) -> impl ExactSizeIterator<Item = &Shard<F>> {
+        (0..1_u16 << self.shard_bits).map(|number| self.shard(number))
     }
 }
 
@@ -65,12 +83,20 @@ impl<F: MapFs> Shards<F> {
     /// The shards in `root`, which are kept within `max_size` bytes.
     pub(crate) fn new(root: Arc<Root<F>>, max_size: u64) -> Self {
         let cleaning = LockFile::new(root.clone(), lock::CLEANING);
-        let (open, failed_s) = (Mutex::new(None), AtomicU64::new(0));
+        let (open, failed_s) = (Snapshot::new(None), AtomicU64::new(0));
         Shards { root, max_size, open, cleaning, failed_s }
     }
 
     /// The entry of `key`.
     pub(crate) fn get(&self, key: &Key, kind: Kind, care: Care) -> Lookup {
+        let at_once = {
+            let guard = self.open.pin();
+            let open = self.open.get(&guard).as_ref();
+            open.and_then(|open| open.of(key).get_at_once(key, kind, &guard))
+        };
+        if let Some(found) = at_once {
+            return Lookup::Hit(found);
+        }
         let Some(open) = self.held() else { return Lookup::Miss(Reason::Absent) };
         let mut found = open.of(key).get(key, kind, care);
         if found.as_ref().is_err_and(|absent| *absent == Absent::Unsure)
@@ -81,6 +107,11 @@ impl<F: MapFs> Shards<F> {
             found = open.of(key).get(key, kind, care);
         }
         found.map_or(Lookup::Miss(Reason::Absent), Lookup::Hit)
+    }
+
+    /// Whether this process has read the directory's `meta`, and understood it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.with(Option::is_some)
     }
 
     /// Whether there are no shards yet.
@@ -234,7 +265,7 @@ impl<F: MapFs> Shards<F> {
     /// Calls `visit` for each entry.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
         let Some(open) = self.held() else { return };
-        for shard in &open.shards {
+        for shard in open.shards() {
             shard.for_each(|key, kind, candidate, recency| {
                 let length = candidate.location.length;
                 let used_s = u64::from(recency.hour) * 3600;
@@ -252,14 +283,14 @@ impl<F: MapFs> Shards<F> {
             amount.bytes += entry.allocated;
         });
         if let Some(open) = self.held() {
-            usage.occupied = open.shards.iter().map(Shard::occupied).sum();
+            usage.occupied = open.shards().map(Shard::occupied).sum();
         }
         usage
     }
 
     /// How full each shard is.
     pub(crate) fn fills(&self) -> Vec<ShardUsage> {
-        self.held().map(|open| open.shards.iter().map(Shard::fill).collect()).unwrap_or_default()
+        self.held().map(|open| open.shards().map(Shard::fill).collect()).unwrap_or_default()
     }
 
     /// Removes every entry; says what there was.
@@ -275,7 +306,7 @@ impl<F: MapFs> Shards<F> {
     pub(crate) fn prune(&self, max_size: u64, unused_hours: Option<u32>) -> Result<(), Failure> {
         self.write("pruning", |open| {
             let sizing = Sizing::of(max_size, open.shard_bits);
-            open.shards.iter().try_for_each(|shard| shard.turn()?.prune(&sizing, unused_hours))
+            open.shards().try_for_each(|shard| shard.turn()?.prune(&sizing, unused_hours))
         })?;
         self.sweep_ways();
         Ok(())
@@ -286,11 +317,11 @@ impl<F: MapFs> Shards<F> {
     pub(crate) fn verify(&self, mut step: impl FnMut(usize, usize)) -> Result<Verified, Failure> {
         self.write("verifying", |open| {
             let mut sum = Verified::default();
-            for (done, shard) in open.shards.iter().enumerate() {
-                step(done, open.shards.len());
+            for (done, shard) in open.shards().enumerate() {
+                step(done, open.shards().len());
                 sum += shard.turn()?.verify()?;
             }
-            step(open.shards.len(), open.shards.len());
+            step(open.shards().len(), open.shards().len());
             Ok(sum)
         })
     }
@@ -300,7 +331,7 @@ impl<F: MapFs> Shards<F> {
         doing: &'static str,
         mut act: impl FnMut(Turn<'_, F>) -> Result<(), Unwritten>,
     ) -> Result<(), Failure> {
-        self.write(doing, |open| open.shards.iter().try_for_each(|shard| act(shard.turn()?)))
+        self.write(doing, |open| open.shards().try_for_each(|shard| act(shard.turn()?)))
     }
 
     /// Runs `act` on the shards of the directory that is at the path.
@@ -321,7 +352,8 @@ impl<F: MapFs> Shards<F> {
                 done => return done.map_err(|unwritten| self.failure(unwritten, doing)),
             }
             tries += 1;
-            self.open.try_set(None);
+            self.open.set(None);
+            self.open.settle();
         }
     }
 
@@ -338,13 +370,13 @@ impl<F: MapFs> Shards<F> {
     /// The shards as this process has them open; opened, if there are any, when they are first
     /// needed.
     fn held(&self) -> Option<Arc<Open<F>>> {
-        let open = self.open.lock_soon().and_then(|open| open.clone());
+        let open = self.open.with(Option::clone);
         open.or_else(|| self.open_in(self.root.held()).ok()?)
     }
 
     /// The shards of the directory, made if there are none.
     fn to_write(&self) -> Result<Arc<Open<F>>, Unwritten> {
-        let open = self.open.lock_soon().and_then(|open| open.clone());
+        let open = self.open.with(Option::clone);
         if let Some(open) = open {
             return Ok(open);
         }
@@ -369,14 +401,19 @@ impl<F: MapFs> Shards<F> {
             Ok(Err(_)) | Err(Reason::Absent | Reason::HardLinked) => return Ok(None),
             Err(reason) => return Err(reason),
         };
-        let sizing = Sizing::of(self.max_size, meta.shard_bits);
-        let shard = |number| {
-            let (root, opened) = (self.root.clone(), opened.clone());
-            Shard::new(root, opened, meta.cache, number, sizing)
-        };
-        let shards = (0..1 << meta.shard_bits).map(shard).collect();
-        let open = Arc::new(Open { opened: opened.clone(), shard_bits: meta.shard_bits, shards });
-        self.open.try_set(Some(open.clone()));
+        let open = Arc::new(Open {
+            root: self.root.clone(),
+            opened,
+            cache: meta.cache,
+            shard_bits: meta.shard_bits,
+            sizing: Sizing::of(self.max_size, meta.shard_bits),
+            shards: (0..1 << meta.shard_bits).map(|_| SetOnce::new()).collect(),
+        });
+        let was_open = self.is_open();
+        self.open.set(Some(open.clone()));
+        if was_open {
+            self.open.settle();
+        }
         Ok(Some(open))
     }
 

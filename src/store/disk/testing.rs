@@ -233,6 +233,7 @@ impl Fs for Faulty {
 impl MapFs for Faulty {
     type Map = <RealFs as MapFs>::Map;
     type MapMut = <RealFs as MapFs>::MapMut;
+    type Reclaim = <RealFs as MapFs>::Reclaim;
 
     forwarded! {
         fn map(&self, file: &Handle, length: u64) -> io::Result<Self::Map>;

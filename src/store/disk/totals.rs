@@ -1,8 +1,8 @@
 //! What all processes did together: each adds its counters to one small file when it closes its store.
 //!
 //! ```text
-//!   close ──► lock, for a moment ──► one line more                          readers take no lock, and add up the lines
-//!                               └──► too long: the sum, written aside ──► rename
+//!   close ──► lock it, for a moment ──► one line more                       readers take no lock, and add up the lines
+//!                                  └──► too long: the sum, written aside ──► rename
 //! ```
 //!
 //! To rename a file over another makes ext4 write it to the disk first, which takes longer than to open a store and get a
@@ -26,8 +26,6 @@ use crate::sync;
 
 /// The name of the file.
 pub(crate) const TOTALS: &str = "totals.json";
-/// Empty and eternal: locked by who adds.
-pub(crate) const LOCK: &str = "totals.lock";
 /// No such file is as long.
 const LONGEST: usize = 64 << 10;
 /// One that would become longer is replaced by its sum.
@@ -139,11 +137,11 @@ pub(crate) fn read<F: Fs>(root: &Root<F>) -> Totals {
     text.map(|text| Totals::sum(&text)).unwrap_or_default()
 }
 
-/// Adds what a store did. What stands in the way is no one's concern.
-pub(crate) fn add<F: Fs>(root: &Root<F>, stats: &Stats) {
+/// Adds what a store did. What stands in the way is no one's concern. `known` says that the directory is of this version.
+pub(crate) fn add<F: Fs>(root: &Root<F>, stats: &Stats, known: bool) {
     // In a directory that a hand removed nothing can be made, and it is not made again to say what was done in it.
     if *stats != Stats::default() {
-        let _ = try_add(root, stats);
+        let _ = try_add(root, stats, known);
     }
 }
 
@@ -156,39 +154,50 @@ fn is_newer<F: Fs>(root: &Root<F>, space: &F::Handle) -> bool {
 }
 
 /// Whether they were added: not where they may not be, nor while others have the lock for too long.
-fn try_add<F: Fs>(root: &Root<F>, stats: &Stats) -> io::Result<bool> {
+fn try_add<F: Fs>(root: &Root<F>, stats: &Stats, known: bool) -> io::Result<bool> {
     let fs = root.fs();
     let held = root.held();
     let Some(space) = held.space.as_ref().filter(|_| held.writable) else { return Ok(false) };
-    if is_newer(root, space) {
+    if !known && is_newer(root, space) {
         return Ok(false);
     }
     // Closed, and so unlocked, at the end.
-    let lock = fs.open(space, LOCK, Access::Ensure)?;
-    let mut tries = 0;
-    while !fs.try_lock(&lock)? {
-        tries += 1;
-        if tries == TRIES {
-            return Ok(false);
-        }
-        sync::sleep(Duration::from_millis(1));
-    }
+    let Some((file, length)) = locked(root, space)? else { return Ok(false) };
     let mut totals = Totals::of(stats, fs.unix_seconds());
     // Begun with a line's end, so that it stands alone whatever a crash left before it.
     let mut text = b"\n".to_vec();
     serde_json::to_writer(&mut text, &totals).map_err(io::Error::other)?;
-    if let Ok((file, stat)) = trusted::open_file(root, space, TOTALS, Access::Ensure)
-        && stat.length + text.len() as u64 <= LONG
-    {
-        return fs.write_all_at(&file, &text, stat.length).map(|()| true);
+    if length + text.len() as u64 <= LONG {
+        return fs.write_all_at(&file, &text, length).map(|()| true);
     }
     totals.add(read(root));
     let text = serde_json::to_vec(&totals).map_err(io::Error::other)?;
     let temporary = Name::temporary(fs.random());
-    let file = fs.open(space, &temporary, Access::CreateNew)?;
+    let sum = fs.open(space, &temporary, Access::CreateNew)?;
     let named =
-        fs.write_all_at(&file, &text, 0).and_then(|()| fs.rename(space, &temporary, space, TOTALS));
+        fs.write_all_at(&sum, &text, 0).and_then(|()| fs.rename(space, &temporary, space, TOTALS));
     named.inspect_err(|_| drop(fs.unlink(space, &temporary))).map(|()| true)
+}
+
+/// The file that has the name, locked, and its length. One that was replaced while it was waited for has no name any more, and
+/// what has it is locked in its place.
+fn locked<F: Fs>(root: &Root<F>, space: &F::Handle) -> io::Result<Option<(F::Handle, u64)>> {
+    let fs = root.fs();
+    let mut file = fs.open(space, TOTALS, Access::Ensure)?;
+    for _ in 0..TRIES {
+        if !fs.try_lock(&file)? {
+            sync::sleep(Duration::from_millis(1));
+            continue;
+        }
+        let stat = fs.stat(&file)?;
+        if stat.links > 0 {
+            // What may not be trusted is replaced, as what is too long.
+            let trusted = trusted::judge_file(root, &stat).is_ok();
+            return Ok(Some((file, if trusted { stat.length } else { LONG })));
+        }
+        file = fs.open(space, TOTALS, Access::Ensure)?;
+    }
+    Ok(None)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -214,7 +223,7 @@ mod tests {
             let root = root(dir);
             for _ in 0..STORES {
                 // A slow machine makes those wait long who take turns.
-                let added = (0..1000).any(|_| try_add(&root, &done()).unwrap());
+                let added = (0..1000).any(|_| try_add(&root, &done(), false).unwrap());
                 assert!(added, "the lock is never free");
             }
             return;
@@ -241,7 +250,7 @@ mod tests {
             std::fs::read_dir(dir.join(SPACE)).unwrap().map(|name| name.unwrap().file_name());
         let mut names: Vec<_> = names.collect();
         names.sort();
-        assert_eq!(names, [TOTALS, LOCK]);
+        assert_eq!(names, [TOTALS]);
     }
 
     /// Mutant seen killed: the lines before it left out of the sum that takes their place.
@@ -252,7 +261,7 @@ mod tests {
         let root = root(&dir);
         let (mut last, mut shorter) = (0, 0);
         for n in 1..=600 {
-            assert!(try_add(&root, &done()).unwrap());
+            assert!(try_add(&root, &done(), false).unwrap());
             assert_eq!((read(&root).stores, read(&root).disk), (n, 3 * n));
             let length = std::fs::metadata(dir.join(SPACE).join(TOTALS)).unwrap().len();
             assert!(length <= LONG);
@@ -269,12 +278,12 @@ mod tests {
         let dir = temp.path().join("cache");
         let root = root(&dir);
         let path = dir.join(SPACE).join(TOTALS);
-        add(&root, &done());
+        add(&root, &done(), false);
         let one = std::fs::read(&path).unwrap();
         for cut in 1..one.len() {
             std::fs::write(&path, [&one[..], &one[..cut]].concat()).unwrap();
             assert_eq!(read(&root).stores, 1);
-            add(&root, &done());
+            add(&root, &done(), false);
             assert_eq!(read(&root).stores, 2, "cut at {cut}");
         }
     }
@@ -285,7 +294,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().join("cache");
         let root = root(&dir);
-        add(&root, &Stats::default());
+        add(&root, &Stats::default(), false);
         assert!(!dir.join(SPACE).join(TOTALS).exists(), "nothing was done");
         let texts = [
             "",
@@ -296,14 +305,14 @@ mod tests {
         ];
         for text in texts.map(String::from).into_iter().chain([" ".repeat(1 << 20)]) {
             std::fs::write(dir.join(SPACE).join(TOTALS), &text).unwrap();
-            add(&root, &done());
+            add(&root, &done(), false);
             let totals = read(&root);
             let known = text.contains("since_s");
             let expected = if known { (u64::MAX, 7) } else { (3, totals.since_s) };
             assert_eq!((totals.disk, totals.since_s, totals.stores), (expected.0, expected.1, 1));
         }
         std::fs::remove_dir_all(&dir).unwrap();
-        add(&root, &done());
+        add(&root, &done(), false);
         assert!(!dir.exists());
     }
 }

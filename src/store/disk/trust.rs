@@ -25,8 +25,13 @@
 //! - A *base* directory is only read, and may belong to root instead: root can do anything anyway. A
 //!   cache directory of root's, used by another user, is refused with the hint to make it the base.
 //!
+//! Where every directory above is a plain one, it is judged by its path, from the top down, and only the last one is opened: one
+//! system call for each in place of three. That is as good, since nobody can put another in the place of one whose own
+//! directory was judged before it. The first that is a link, or is refused, has everything walked one by one.
+//!
 //! In a place that is refused nothing is changed, and the mode of something that exists never is.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -215,22 +220,40 @@ pub(crate) fn open<F: Fs>(
         let answer = if purpose.writes() { fs.writable(dir) } else { Ok(false) };
         answer.map_err(|error| judge.refuse(path, Cause::Io("examined", error)))
     };
-    let mut writable = ask(&root, &root_path)?;
-    // A directory that the user made has no tag, and might be more than a cache: the tag goes below.
-    let tagged = made || fs.stat_at(&root, TAG).is_ok();
-    let space = match judge.directory(&root, SPACE, &space_path, make && writable, !tagged) {
-        Ok((space, stat, _)) => Some((space, stat.identity())),
-        Err(Refusal { cause: Cause::Missing, .. }) => None,
-        Err(refusal) => return Err(refusal),
+    let find = |make, tagged| match judge.directory(&root, SPACE, &space_path, make, tagged) {
+        Ok((space, stat, _)) => Ok(Some((space, stat.identity()))),
+        Err(Refusal { cause: Cause::Missing, .. }) => Ok(None),
+        Err(refusal) => Err(refusal),
     };
-    if let Some((space, _)) = &space {
-        writable = ask(space, &space_path)?;
-    }
+    let mut space = find(false, false)?;
+    let writable = match &space {
+        Some((space, _)) => ask(space, &space_path)?,
+        None => {
+            let mut writable = ask(&root, &root_path)?;
+            if make && writable {
+                // A directory that the user made has no tag, and might be more than a cache: the tag goes below.
+                let tagged = made || fs.stat_at(&root, TAG).is_ok();
+                space = find(true, !tagged)?;
+                if let Some((space, _)) = &space {
+                    writable = ask(space, &space_path)?;
+                }
+            }
+            writable
+        }
+    };
     let class = fs.class(&root).unwrap_or(FsClass::Foreign);
     let (space, space_identity) = space.unzip();
     let root_identity = root_stat.identity();
     let user = judge.user;
     Ok(Opened { parent, name, root, root_identity, space, space_identity, user, writable, class })
+}
+
+/// The path from the root of the file system on.
+pub(crate) fn absolute(path: &Path) -> io::Result<Cow<'_, Path>> {
+    if path.is_absolute() {
+        return Ok(path.into());
+    }
+    std::path::absolute(path).map(Cow::Owned)
 }
 
 /// As the kernel's own limit.
@@ -252,13 +275,16 @@ impl<F: Fs> Judge<'_, F> {
     fn walk(&self, path: &Path) -> Result<(F::Handle, PathBuf, String), Refusal> {
         let fs = self.fs;
         let io = |path: &Path, error| self.refuse(path, Cause::Io("opened", error));
-        let absolute = std::path::absolute(path).map_err(|error| io(path, error))?;
+        let absolute = absolute(path).map_err(|error| io(path, error))?;
         let slash = || fs.root().map_err(|error| io(Path::new("/"), error));
         let mut at = slash()?;
         let mut at_path = PathBuf::from("/");
         let stat = fs.stat(&at).map_err(|error| io(&at_path, error))?;
         let slash_owner = stat.owner;
         self.judge_above(&stat, &at_path, slash_owner)?;
+        if let Some(plain) = self.walk_plain(&at, &absolute, slash_owner) {
+            return Ok(plain);
+        }
 
         // The components still to walk, the next one last.
         let mut ahead = Vec::new();
@@ -312,6 +338,32 @@ impl<F: Fs> Judge<'_, F> {
             }
         }
         Err(self.refuse(&absolute, Cause::Slash))
+    }
+
+    /// As [`walk`](Self::walk) where all above is there, is no link, and passes.
+    fn walk_plain(
+        &self,
+        slash: &F::Handle,
+        absolute: &Path,
+        slash_owner: u32,
+    ) -> Option<(F::Handle, PathBuf, String)> {
+        let (above, name) = absolute.to_str()?.strip_prefix('/')?.rsplit_once('/')?;
+        let is_plain = |name: &str| !matches!(name, "" | "." | "..");
+        if !is_plain(name) || !above.split('/').all(is_plain) {
+            return None;
+        }
+        let above_path = PathBuf::from("/").join(above);
+        let passes = |stat: Stat| {
+            stat.kind == FileKind::Directory
+                && self.judge_above(&stat, &above_path, slash_owner).is_ok()
+        };
+        // In this order: what one of them holds is settled by who can write it.
+        for (end, _) in above.match_indices('/') {
+            self.fs.stat_at(slash, &above[..end]).ok().filter(|stat| passes(*stat))?;
+        }
+        let parent = self.fs.walk(slash, above).ok()?;
+        self.fs.stat(&parent).ok().filter(|stat| passes(*stat))?;
+        Some((parent, above_path, name.to_owned()))
     }
 
     fn push_components(

@@ -9,6 +9,7 @@
 //! Loom's atomics are not the size of a word and cannot lie in a file, so the protocol is written
 //! once, over this trait, and the code that is model-checked is the code that runs.
 
+use super::checksum::{self, CHECKSUM};
 use crate::sync::{Arc, Ordering};
 
 /// Words that other threads and processes may change at any time. Reading is defined on read-only
@@ -36,6 +37,16 @@ pub(crate) trait Words {
         let mut bytes = vec![0; length];
         copy(self, offset, &mut bytes);
         bytes
+    }
+
+    /// As [`copy_new`](Self::copy_new), with the checksum of all that was copied but the last [`CHECKSUM`] bytes.
+    fn copy_summed(&self, offset: usize, length: usize) -> (Vec<u8>, u128)
+    where
+        Self: Sized,
+    {
+        let bytes = self.copy_new(offset, length);
+        let sum = checksum::of(&bytes[..length.saturating_sub(CHECKSUM)]);
+        (bytes, sum)
     }
 }
 

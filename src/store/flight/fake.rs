@@ -307,7 +307,7 @@ impl Tiers<u32> for Shelf {
 
 /// A flight among threads alone.
 pub(crate) fn among_threads<C: Clock>(clock: C) -> SingleFlight<u32, Arc<Process>, C> {
-    SingleFlight::with_clock(None, || 1, 1, clock)
+    SingleFlight::with_clock(None, || 1, || 1, clock)
 }
 
 /// A flight of this process among all of its world.
@@ -319,5 +319,9 @@ pub(crate) fn among_processes<C: Clock>(
         let process = process.clone();
         move || process.id()
     };
-    SingleFlight::with_clock(Some(process.clone()), id, process.id().into(), clock)
+    let seed = {
+        let process = process.clone();
+        move || process.id().into()
+    };
+    SingleFlight::with_clock(Some(process.clone()), id, seed, clock)
 }

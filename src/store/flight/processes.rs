@@ -123,7 +123,7 @@ impl Tiers<u32> for Published {
 
 impl Dir {
     fn flight(&self) -> Flight {
-        SingleFlight::new(Some(Locks::new(self)), std::process::id, std::process::id().into())
+        SingleFlight::new(Some(Locks::new(self)), std::process::id, || std::process::id().into())
     }
 
     /// Logs that `key` was made, and publishes this process's id as its value unless another did.
@@ -409,7 +409,7 @@ fn forker(dir: &Dir) {
     assert!(!dir.is_leased(&key(1)));
 
     // A thread makes something, another forks: the child does not wait for the thread, which it has not.
-    let flight: Flight = SingleFlight::new(None, std::process::id, 0);
+    let flight: Flight = SingleFlight::new(None, std::process::id, || 0);
     thread::scope(|scope| {
         scope.spawn(|| {
             let make = || {

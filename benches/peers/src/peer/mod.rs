@@ -45,7 +45,8 @@ impl Peer {
     /// What tables call it.
     pub fn title(self) -> &'static str {
         match self {
-            Peer::Ours | Peer::OursDisk => "cachelift",
+            Peer::Ours => "cachelift",
+            Peer::OursDisk => "cachelift, directory alone",
             Peer::Lmdb => "lmdb",
             Peer::LmdbVerified => "lmdb + verification",
             Peer::LmdbOneTransaction => "lmdb, one transaction",

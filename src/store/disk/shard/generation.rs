@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::ops::Deref;
 
-use super::Shard;
 use super::trusted::{self, reason};
+use super::{Shard, View};
 use crate::store::disk::format::header::{IndexHeader, MAX_LOG2_SLOTS, Place};
 use crate::store::disk::format::{CURRENT_LEN, Current, META, META_LEN, Meta, Name};
 use crate::store::disk::fs::{Access, Stat};
@@ -100,7 +100,7 @@ impl<F: MapFs> Generations for Shard<F> {
     type Held = Held<F>;
 
     fn held(&self) -> Option<Held<F>> {
-        self.held.lock_soon()?.clone()
+        self.view.with(|view| view.held.clone())
     }
 
     fn current(&self) -> Option<Held<F>> {
@@ -120,8 +120,12 @@ impl<F: MapFs> Generations for Shard<F> {
             }
             match self.open_index(&current) {
                 Ok(new) => {
-                    self.forget_all();
-                    self.held.try_set(Some(new.clone()));
+                    // In a generation that was made without the last one, from what segments there were, ids may come again:
+                    // no mapping is kept.
+                    self.view.set(View { held: Some(new.clone()), segments: Vec::new() });
+                    if held.is_some() {
+                        self.view.settle();
+                    }
                     return Some(new);
                 }
                 Err(Reason::Absent) => {}

@@ -1,7 +1,7 @@
 //! From a place to a verified record.
 //!
 //! Records are copied out of the mapped segment, which costs no system call; those that have a segment of their own
-//! are read. Either way the copy is verified, in memory of this process. What
+//! are read, and so is the first of a segment: to map a file for one record and to unmap it again takes longer. Either way the copy is verified, in memory of this process. What
 //! fails is looked at once more by the name of the segment, as a mapping can be of a file that has
 //! lost its name.
 
@@ -36,8 +36,8 @@ impl<F: MapFs> Shard<F> {
     ) -> Reading<Found> {
         let location = candidate.location;
         if location.length <= COPIED
-            && let Some(bytes) = self.copy(held, location, location.length)
-            && let Ok(found) = verified(bytes, key, kind)
+            && let Some(map) = self.map_again(held, location)
+            && let Some(found) = copied(&map, location, key, kind)
         {
             return Reading::Whole(found);
         }
@@ -52,7 +52,7 @@ impl<F: MapFs> Shard<F> {
         };
         match verified(bytes, key, kind) {
             Ok(found) => {
-                self.forget(location.segment);
+                self.forget_map(location.segment);
                 Reading::Whole(found)
             }
             Err(Damage::Key | Damage::Format) => Reading::Other,
@@ -86,18 +86,17 @@ impl<F: MapFs> Shard<F> {
         record::announced_key(&header).ok()
     }
 
-    /// Forgets the mapping of a segment.
+    /// Forgets the mapping of a segment, whose name is gone.
     pub(super) fn forget(&self, segment: SegmentId) {
-        let forgotten = self.mapped.lock_soon().and_then(|mut mapped| mapped.remove(&segment));
-        // Unmapped when the lock is free again.
-        drop(forgotten);
+        self.view
+            .update(|view| view.segment(segment).map(|_| view.without(|known| known == segment)));
+        self.view.settle();
     }
 
-    /// Forgets every mapping: in a generation that was made without the last one, from what segments there were, ids
-    /// may come again.
-    pub(super) fn forget_all(&self) {
-        let forgotten = self.mapped.lock_soon().map(|mut mapped| std::mem::take(&mut *mapped));
-        drop(forgotten);
+    /// Forgets the mapping of a segment, which may be of a file that has lost its name; it is mapped when it is read again.
+    fn forget_map(&self, segment: SegmentId) {
+        self.view.update(|view| view.segment(segment)?.as_ref().map(|_| view.with(segment, None)));
+        self.view.settle();
     }
 
     /// Copies the first `length` bytes at a place, if its segment can be mapped.
@@ -106,40 +105,64 @@ impl<F: MapFs> Shard<F> {
         Some(map.copy_new(location.offset as usize, length as usize))
     }
 
+    /// The mapping of a segment, unless it is read from for the first time.
+    fn map_again(&self, held: &Held<F>, location: Location) -> Option<F::Map> {
+        if self.view.with(|view| view.segment(location.segment).is_none()) {
+            self.remember(held, location.segment, None);
+            return None;
+        }
+        self.map(held, location)
+    }
+
     fn map(&self, held: &Held<F>, location: Location) -> Option<F::Map> {
-        let reaches = |map: &F::Map| map.len() as u64 * 8 >= location.end();
-        let kept = self.mapped.lock_soon()?.get(&location.segment).cloned();
-        if let Some(map) = kept.filter(reaches) {
+        if let Some(map) = self.view.with(|view| view.map(location).cloned()) {
             return Some(map);
         }
         let name = location.segment.to_string();
         let (file, stat) = self.open_file(held.dir(), &name, Access::Read).ok()?;
-        let map = self.fs().map(&file, stat.length & !7).ok().filter(reaches)?;
+        let map = self.fs().map(&file, stat.length & !7).ok()?;
+        if (map.len() as u64) * 8 < location.end() {
+            return None;
+        }
         let mut header = [0; SEGMENT_HEADER];
         words::copy(&map, 0, &mut header);
         let header = SegmentHeader::parse(&header).ok()?;
         if (header.cache, header.shard, header.id) != (self.cache, self.number, location.segment) {
             return None;
         }
-        self.make_room_for_a_mapping(held);
-        let replaced = self.mapped.lock_soon()?.insert(location.segment, map.clone());
-        drop(replaced);
+        self.remember(held, location.segment, Some(map.clone()));
         Some(map)
+    }
+
+    /// Keeps the mapping of a segment, or that it was read from.
+    fn remember(&self, held: &Held<F>, segment: SegmentId, map: Option<F::Map>) {
+        if self.view.with(|view| view.segment(segment).is_none()) {
+            self.make_room_for_a_mapping(held);
+        }
+        self.view.update(|view| Some(view.with(segment, map.clone())));
     }
 
     /// Lets go of segments whose names are gone, so that their blocks are free; of all if there are
     /// too many.
     fn make_room_for_a_mapping(&self, held: &Held<F>) {
-        let Some(mapped) = self.mapped.lock_soon() else { return };
-        let ids: Vec<SegmentId> = mapped.keys().copied().collect();
-        drop(mapped);
+        let ids: Vec<SegmentId> =
+            self.view.with(|view| view.segments.iter().map(|(id, _)| *id).collect());
         let too_many = ids.len() >= MOST_MAPPED;
-        for id in ids {
-            if too_many || self.fs().stat_at(held.dir(), &id.to_string()).is_err() {
-                self.forget(id);
-            }
+        let is_gone = |id: &SegmentId| self.fs().stat_at(held.dir(), &id.to_string()).is_err();
+        let gone: Vec<SegmentId> = ids.into_iter().filter(|id| too_many || is_gone(id)).collect();
+        if gone.is_empty() {
+            return;
         }
+        self.view.update(|view| Some(view.without(|id| gone.contains(&id))));
+        self.view.settle();
     }
+}
+
+/// The record of `key` at a place in its segment, if it is there and whole.
+pub(super) fn copied(map: &impl Words, location: Location, key: &Key, kind: Kind) -> Option<Found> {
+    let (bytes, sum) = map.copy_summed(location.offset as usize, location.length as usize);
+    let layout = record::parse_summed(&bytes, sum, key, kind).ok()?;
+    Some(Found { bytes, layout })
 }
 
 fn verified(bytes: Vec<u8>, key: &Key, kind: Kind) -> Result<Found, Damage> {

@@ -7,11 +7,11 @@
 //! Whoever dies on the way leaves a generation that is retired and still named. It is looked up in
 //! as before; the next writer makes another.
 
-use super::Unwritten;
 use super::generation::{CURRENT, Held, current_of};
 use super::survey::Survey;
 use super::trusted::reason;
 use super::turn::Turn;
+use super::{Unwritten, View};
 use crate::race::{Fault, planted};
 use crate::store::disk::format::header::{IndexHeader, Place};
 use crate::store::disk::format::slot::{Fingerprint, Location, Recency};
@@ -216,7 +216,12 @@ impl<F: MapFs> Turn<'_, F> {
         }
         failpoint::at(Step::IndexUnlinked);
         let held = Held::written(index, F::reader(&map), dir, &shard.folder)?;
-        shard.held.try_set(Some(held.clone()));
+        shard.view.update(|view| {
+            Some(View { held: Some(held.clone()), segments: view.segments.clone() })
+        });
+        if old.is_some() {
+            shard.view.settle();
+        }
         Ok(held)
     }
 

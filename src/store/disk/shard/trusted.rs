@@ -15,14 +15,17 @@ pub(crate) fn open_file<F: Fs>(
 ) -> Result<(F::Handle, Stat), Reason> {
     let file = root.fs().open(dir, name, access).map_err(|error| reason(&error))?;
     let stat = root.fs().stat(&file).map_err(|error| reason(&error))?;
+    judge_file(root, &stat)?;
+    Ok((file, stat))
+}
+
+/// Whether what was opened is a file that may be trusted.
+pub(crate) fn judge_file<F: Fs>(root: &Root<F>, stat: &Stat) -> Result<(), Reason> {
     if stat.kind != FileKind::File {
         return Err(Reason::NotAFile);
     }
-    judge(root, &stat)?;
-    if stat.links > 1 {
-        return Err(Reason::HardLinked);
-    }
-    Ok((file, stat))
+    judge(root, stat)?;
+    if stat.links > 1 { Err(Reason::HardLinked) } else { Ok(()) }
 }
 
 /// Opens a directory: `Absent` if it has no such name.
@@ -38,7 +41,7 @@ pub(crate) fn open_dir<F: Fs>(
 }
 
 fn judge<F: Fs>(root: &Root<F>, stat: &Stat) -> Result<(), Reason> {
-    if !root.purpose().accepts_owner(stat.owner, root.fs().user()) {
+    if !root.purpose().accepts_owner(stat.owner, root.user()) {
         return Err(Reason::Owner);
     }
     if stat.shared_for_writing() { Err(Reason::Mode) } else { Ok(()) }

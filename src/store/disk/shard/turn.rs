@@ -122,6 +122,12 @@ impl<F: MapFs> Shard<F> {
         self.busy.load(Ordering::Relaxed) != 0
     }
 
+    /// The lock of what a writer remembers, as another thread may have it.
+    #[cfg(test)]
+    pub(crate) fn writer_locked(&self) -> impl Sized + '_ {
+        self.writer.lock()
+    }
+
     /// Leaves what a thread of `process` leaves that dies with it in its turn.
     pub(crate) fn pretend_turn_of(&self, process: u32) {
         self.busy.store(process, Ordering::Relaxed);

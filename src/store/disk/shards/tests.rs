@@ -151,7 +151,7 @@ fn large_records_have_segments_of_their_own() {
         assert_eq!(get(&shards, n as u64, Artifact, Quick), Some(payload(n as u64, length)));
     }
     let (open, mut own) = (shards.held().unwrap(), 0);
-    for shard in &open.shards {
+    for shard in open.shards() {
         shard.for_each(|_, _, candidate, _| {
             if candidate.location.length > 16 << 10 {
                 own += 1;
@@ -296,7 +296,7 @@ fn count_right<F: MapFs>(shards: &Shards<F>, to: u64) -> u64 {
 /// What the files of shard 0 hold, in all segments, below what is published.
 fn published(dir: &Dir, shards: &Shards<RealFs>) -> Vec<(Key, Vec<u8>)> {
     let mut records = Vec::new();
-    shards.held().unwrap().shards[0].for_each(|key, _, candidate, _| {
+    shards.held().unwrap().shard(0).for_each(|key, _, candidate, _| {
         let bytes =
             std::fs::read(dir.shard(0).join(candidate.location.segment.to_string())).unwrap();
         let from = candidate.location.offset as usize;
@@ -645,7 +645,7 @@ fn a_turn_is_not_waited_for_long() {
     let (one, two) = (shards_on(RealFs, &dir.path(), TINY), shards_on(RealFs, &dir.path(), TINY));
     fill(&one, 0, 10);
     let held = one.held().unwrap();
-    let turn = held.shards[0].turn().unwrap();
+    let turn = held.shard(0).turn().unwrap();
     let began = std::time::Instant::now();
     for shards in [&one, &two] {
         assert_eq!(put(shards, 10, b"x").unwrap_err().reason, Reason::Busy);
@@ -665,14 +665,14 @@ fn a_forked_child_has_turns_of_its_own() {
     let shards = shards_on(fs.clone(), &dir.path(), TINY);
     fill(&shards, 0, 10);
     let held = shards.held().unwrap();
-    let turn = held.shards[0].turn().unwrap();
+    let turn = held.shard(0).turn().unwrap();
     fs.become_process(77);
     assert_eq!(put(&shards, 10, b"x").unwrap_err().reason, Reason::Busy, "the parent's");
     assert_eq!(count_right(&shards, 10), 10);
     fs.become_process(0);
     drop(turn);
     // The thread does not live on in the child.
-    held.shards[0].pretend_turn_of(RealFs.process());
+    held.shard(0).pretend_turn_of(RealFs.process());
     fs.become_process(77);
     fill(&shards, 10, 20);
     assert_eq!(count_right(&shards, 20), 20);
@@ -798,7 +798,7 @@ fn a_reader_never_misses_what_is_moved() {
         done.store(true, Relaxed);
     });
     let open = writer.held().unwrap();
-    open.shards[0].for_each(|key_of, _, candidate, _| {
+    open.shard(0).for_each(|key_of, _, candidate, _| {
         if (0..12).any(|n| key(n) == key_of) {
             assert!(candidate.location.segment.0 > 12, "it was not moved: {candidate:?}");
         }
@@ -912,7 +912,7 @@ fn a_turn_ends_after_its_lock() {
     fs.before(unlock, {
         let (shards, checked) = (shards.clone(), checked.clone());
         move || {
-            assert!(shards.held().unwrap().shards[0].turn_is_taken());
+            assert!(shards.held().unwrap().shard(0).turn_is_taken());
             checked.fetch_add(1, Ordering::Relaxed);
         }
     });
@@ -1211,7 +1211,8 @@ fn a_lock_that_a_fork_left_behind_is_not_waited_for() {
     let dir = Dir::new();
     let shards = shards(&dir.path());
     put(&shards, 1, b"before").unwrap();
-    let _left = shards.open.lock();
+    let open = shards.held().unwrap();
+    let _left: Vec<_> = open.shards().map(Shard::writer_locked).collect();
     assert_eq!(get(&shards, 1, Artifact, Quick).unwrap(), b"before");
     put(&shards, 2, b"behind").unwrap();
     assert_eq!(get(&shards, 2, Artifact, Thorough).unwrap(), b"behind");
@@ -1297,6 +1298,7 @@ fn mappings_of_what_is_gone_are_let_go() {
     let fs = Faulty::default();
     let reader = shards_on(fs.clone(), &dir.path(), TINY);
     get(&reader, 0, Artifact, Quick).unwrap();
+    get(&reader, 0, Artifact, Quick).expect("read, and then mapped");
     change(&segment, |bytes| bytes[64 + 896 + 500] ^= 1);
     let look = |n| {
         fs.heal();

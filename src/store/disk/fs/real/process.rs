@@ -6,12 +6,23 @@
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
+use std::sync::atomic::AtomicU32;
+
 use crate::sync::{MappedU64, OnceLock, Ordering};
 
 const PAGE: usize = 4096;
 
+/// The first so many calls ask: who looks for a record or two has no use for a page.
+const ASKED: u32 = 4;
+
 /// The id of the calling process.
 pub(super) fn id() -> u32 {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let calls = CALLS.load(Ordering::Relaxed);
+    if calls < ASKED {
+        CALLS.store(calls + 1, Ordering::Relaxed);
+        return ask();
+    }
     static KEPT: OnceLock<Option<&'static MappedU64>> = OnceLock::new();
     let Some(kept) = KEPT.get_or_init(wiped_on_fork) else { return ask() };
     match kept.load(Ordering::Relaxed) {
@@ -30,7 +41,9 @@ fn ask() -> u32 {
 
 /// A word that is 0 in every process that has not written it; none where the kernel has no such pages.
 fn wiped_on_fork() -> Option<&'static MappedU64> {
-    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // It is written at once: no fault for it.
+    let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
     // SAFETY: a new mapping, at an address of the kernel's choice, takes no memory that anyone has.
     let page = unsafe { mmap_anonymous(std::ptr::null_mut(), PAGE, access, flags) }.ok()?;
     // SAFETY: the page is ours alone and nothing is in it yet.
@@ -49,7 +62,9 @@ mod tests {
     /// Mutant seen killed: no `madvise`; the child takes its parent's id for its own.
     #[test]
     fn a_forked_child_has_an_id_of_its_own() {
-        assert_eq!(id(), std::process::id());
+        for _ in 0..=ASKED {
+            assert_eq!(id(), std::process::id());
+        }
         assert_eq!(id(), std::process::id(), "the kept one");
         // SAFETY: the child makes two system calls and ends.
         let child = unsafe { libc::fork() };

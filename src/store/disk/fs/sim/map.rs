@@ -7,6 +7,7 @@ use super::op::{Ino, Op, Reply};
 use super::{Handle, SimFs};
 use crate::store::disk::map::MapFs;
 use crate::store::disk::words::{Words, WordsMut};
+use crate::store::memory::Keep;
 use crate::sync::{Arc, Ordering};
 
 /// The words of a mapped file, to read and, where it was mapped for that, to write. The steps come one after
@@ -43,6 +44,8 @@ impl SimFs {
 impl MapFs for SimFs {
     type Map = Map;
     type MapMut = Map;
+    // So that it does not depend on other tests when a file is closed.
+    type Reclaim = Keep;
 
     fn map(&self, file: &Handle, length: u64) -> io::Result<Map> {
         self.map_words(file, length, false)
