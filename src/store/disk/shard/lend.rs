@@ -33,8 +33,8 @@ use crate::store::disk::root::Root;
 pub(crate) const PAGE: u64 = 4096;
 /// How much of a record is read to find out about it: with it come the first bytes of the payload.
 const HEAD: u64 = 16 << 10;
-/// As much where the record is known.
-const KNOWN_HEAD: u64 = 8 << 10;
+/// As much where the record is known: what lies at the beginning of most things says how long their parts are.
+const KNOWN_HEAD: u64 = 128;
 /// No clock of a file system ticks slower than once in so many seconds.
 const SETTLED_S: u64 = 2;
 
