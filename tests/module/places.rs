@@ -88,8 +88,9 @@ impl JITMemoryProvider for Late {
 
 /// In whatever order they are defined and finalized, each calls the other; and a function has one address, for code, for
 /// data, for the image, and for the host, wherever that is within reach.
-/// Kills: an address without what is added to it; a near reference written without a look at the distance; the jump of a
-/// function that was referred to before left out; its place taken for its address then; addresses in data left out.
+/// Kills: an address without what is added to it, in code, in data, and for who asks; a near reference written without a look at
+/// the distance; the jump of a function that was referred to before left out; its place taken for its address then; addresses in
+/// data left to the `JITModule`; slots where the tables are.
 #[test]
 fn each_refers_to_the_other() {
     let dir = tempfile::tempdir().unwrap();

@@ -81,15 +81,15 @@ pub(crate) fn payload(loan: &Loan<File>) -> Option<Vec<u8>> {
     }
 }
 
-/// How long tables and text are, and how many slots there are, by the first bytes; none if these are no image's.
+/// How long tables and text are, and how many slots there are, by the first bytes; none if these are no image's. What they say
+/// is not checked yet.
 fn parts_of(lent: &Lent<File>) -> Option<([usize; 2], usize)> {
     let (tables, slots) = match Tables::announced(&lent.head) {
         Ok(announced) => announced,
         Err(_) => Tables::announced(&read(lent, 0, super::HEADER)?).ok()?,
     };
     let text = usize::try_from(lent.length).ok()?.checked_sub(tables)?;
-    let whole = [tables, text].iter().all(|n| *n > 0 && n.is_multiple_of(super::PAGE));
-    whole.then_some(([tables, text], slots))
+    Some(([tables, text], slots))
 }
 
 /// So many bytes of the payload, from `at` on.

@@ -57,13 +57,14 @@ impl Images {
     }
 
     /// The number of one that is defined now.
-    fn add(&mut self, pending: Pending) -> usize {
+    fn add(&mut self, pending: Pending) -> u32 {
         self.pending.push(pending);
-        self.bound.len() + self.pending.len() - 1
+        (self.bound.len() + self.pending.len() - 1) as u32
     }
 
     /// Where such a place of an image's text is.
-    pub(super) fn address(&self, image: usize, offset: u32) -> u64 {
+    pub(super) fn address(&self, image: u32, offset: u32) -> u64 {
+        let image = image as usize;
         let base = match self.bound.get(image) {
             Some(Some(bound)) => bound.base(),
             Some(None) => 0,
@@ -73,8 +74,8 @@ impl Images {
     }
 
     /// The pointer to it, if the image can be called.
-    pub(super) fn pointer(&self, image: usize, offset: u32) -> Option<*const u8> {
-        self.bound.get(image)?.as_ref().map(|bound| bound.pointer(offset))
+    pub(super) fn pointer(&self, image: u32, offset: u32) -> Option<*const u8> {
+        self.bound.get(image as usize)?.as_ref().map(|bound| bound.pointer(offset))
     }
 }
 
@@ -368,6 +369,7 @@ impl CachingModule {
             FuncOrDataId::Data(_) => unreachable!("it is a function's number"),
         };
         tables.functions().try_for_each(|placed| self.check_definable(function(placed.number)))?;
+        self.places.make_room(tables.functions().map(|placed| function(placed.number)));
         let image = self.images.add(Pending { memory, slots });
         for placed in tables.functions() {
             self.define_in_image(function(placed.number), image, placed.offset)?;

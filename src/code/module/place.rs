@@ -26,11 +26,9 @@ const JUMP: [u8; 6] = [0xFF, 0x25, 0, 0, 0, 0];
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// Which of the module's images.
-    image: usize,
+    image: u32,
     /// Where in its text.
     offset: u32,
-    /// Whether the `JITModule` has a jump that leads there.
-    has_jump: bool,
 }
 
 /// What a module knows of its functions.
@@ -39,11 +37,22 @@ pub(super) struct Places {
     /// Whether it has a definition, in the `JITModule` or in an image.
     defined: SecondaryMap<FuncId, bool>,
     in_images: SecondaryMap<FuncId, Option<Place>>,
+    /// Those of them that the `JITModule` knows by a jump.
+    jumps: HashSet<FuncId>,
     /// What the `JITModule` is to resolve when it is finalized next, and that had no definition when it was referred to.
     awaited: HashSet<FuncId>,
 }
 
 impl Places {
+    /// There will be functions of these ids.
+    pub(super) fn make_room(&mut self, ids: impl Iterator<Item = FuncId>) {
+        let length = ids.map(|id| id.as_u32() as usize + 1).max().unwrap_or_default();
+        if length > self.in_images.keys().len() {
+            self.in_images.resize(length);
+            self.defined.resize(length.max(self.defined.keys().len()));
+        }
+    }
+
     pub(super) fn note_finalized(&mut self) {
         self.awaited.clear();
     }
@@ -131,8 +140,7 @@ impl CachingModule {
     /// Has the `JITModule` know the function by a jump to where it is.
     fn add_jump(&mut self, name: &ModuleRelocTarget) -> ModuleResult<()> {
         let id = function_of(name).expect("a function of an image");
-        let place = self.places.in_images[id].as_mut().expect("a function of an image");
-        if !std::mem::replace(&mut place.has_jump, true) {
+        if self.places.jumps.insert(id) {
             let address = self.image_address(name).expect("in an image");
             self.define_jump(id, address)?;
         }
@@ -215,15 +223,14 @@ impl CachingModule {
     pub(super) fn define_in_image(
         &mut self,
         id: FuncId,
-        image: usize,
+        image: u32,
         offset: u32,
     ) -> ModuleResult<()> {
         self.places.defined[id] = true;
-        let place = Place { image, offset, has_jump: false };
         if self.places.awaited.contains(&id) {
             return self.define_jump(id, self.images.address(image, offset));
         }
-        self.places.in_images[id] = Some(place);
+        self.places.in_images[id] = Some(Place { image, offset });
         Ok(())
     }
 
