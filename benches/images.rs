@@ -238,13 +238,13 @@ fn calls(dir: &Path, image: &Image, name: &str) -> Vec<f64> {
     let of_module = module.get_finalized_function(id(module.get_name(name)));
     let function = image.function(name).unwrap();
     // SAFETY: all three have this signature.
-    let [plain, jump] = [of_plain, of_module]
+    let [plain, module] = [of_plain, of_module]
         .map(|address| unsafe { std::mem::transmute::<*const u8, Call>(address) });
     let mut memory = [1_i64; 64];
     let mut rows = Vec::new();
     for _ in 0..41 {
         let mut row = Vec::new();
-        for call in [plain, typed(&function), jump] {
+        for call in [plain, typed(&function), module] {
             const CALLS: i64 = 100_000;
             let begin = Instant::now();
             for n in 0..CALLS {
@@ -321,13 +321,13 @@ fn main() {
     };
     line("image: look up, map, first call", images[2]);
     line("the same again, the shard being open", images[3]);
-    line("module: look up, map, jumps, first call", modules[0]);
+    line("module: look up, map, declare, first call", modules[0]);
 
-    let [plain, direct, jump] = calls(dir, &image, &name)[..] else { unreachable!() };
+    let [plain, direct, module] = calls(dir, &image, &name)[..] else { unreachable!() };
     println!("a call of one of them, nanoseconds");
     println!("  in a JITModule                         {plain:>9.2}");
     println!("  in an image                            {direct:>9.2}  {:.3}x", direct / plain);
-    println!("  in an image, by way of a module        {jump:>9.2}  {:.3}x", jump / plain);
+    println!("  in an image, by way of a module        {module:>9.2}  {:.3}x", module / plain);
 
     let mut all: Vec<_> = (0..PROCESSES).map(|_| child("share", dir)).collect();
     let mut outputs: Vec<_> =

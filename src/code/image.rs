@@ -27,13 +27,14 @@ pub(crate) mod program;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use cranelift_codegen::ir::{LibCall, TrapCode};
 
 use super::artifact;
 use super::disassembly::lines;
 use crate::key::Key;
+use memory::Front;
 
 pub use program::Image;
 
@@ -87,10 +88,34 @@ pub(crate) struct Placed<'a> {
     pub(crate) detail: &'a [u8],
 }
 
+/// Where header and tables are.
+#[derive(Clone, Debug)]
+pub(crate) enum Bytes {
+    Mapped(Front),
+    Owned(Vec<u8>),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(front) => front.bytes(),
+            Bytes::Owned(bytes) => bytes,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes::Owned(bytes)
+    }
+}
+
 /// The header and the tables of an image, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     text_length: usize,
     functions: Range<usize>,
     slots: Range<usize>,
@@ -103,17 +128,22 @@ pub(crate) struct Tables {
 impl Tables {
     /// How long header and tables are, by the first bytes of an image: where its text begins.
     pub(crate) fn announced_length(head: &[u8]) -> Result<usize, ImageError> {
+        Self::announced(head).map(|(length, _)| length)
+    }
+
+    /// The same, and how many slots there are.
+    pub(crate) fn announced(head: &[u8]) -> Result<(usize, usize), ImageError> {
         let header = head.first_chunk::<HEADER>().ok_or(ImageError::Length)?;
         if header[..4] != MAGIC || header[4..6] != FORMAT.to_le_bytes() {
             return Err(ImageError::Format);
         }
-        Ok(read_u32(header, 40) as usize)
+        Ok((read_u32(header, 40) as usize, read_u32(header, 52) as usize))
     }
 
     /// Checks the header and the tables of an image of so many bytes. After this every view of them is infallible, and
     /// within them and the text.
     pub(crate) fn decode(
-        bytes: Vec<u8>,
+        bytes: impl Into<Bytes>,
         length: u64,
         environment: &Key,
     ) -> Result<Self, ImageError> {
@@ -123,7 +153,8 @@ impl Tables {
     }
 
     /// As [`decode`](Self::decode) for whichever environment it is of.
-    pub(crate) fn decode_any(bytes: Vec<u8>, length: u64) -> Result<Self, ImageError> {
+    pub(crate) fn decode_any(bytes: impl Into<Bytes>, length: u64) -> Result<Self, ImageError> {
+        let bytes = bytes.into();
         let text_at = Self::announced_length(&bytes)?;
         let zeros = bytes[7] == 0 && bytes[72..HEADER].iter().all(|byte| *byte == 0);
         if bytes[6] != LOG2_PAGE || !zeros {

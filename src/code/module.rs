@@ -20,6 +20,7 @@ mod group;
 mod host;
 mod image;
 mod near;
+mod place;
 
 use std::fmt;
 
@@ -42,6 +43,7 @@ use compiled::Handover;
 use group::Recording;
 use image::Images;
 use near::Near;
+use place::Places;
 
 /// What a module keeps of the functions it compiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +124,7 @@ pub struct CachingModule {
     images: Images,
     /// What is to be looked at when it is finalized.
     near: Vec<Near>,
+    places: Places,
 }
 
 /// For whom functions are compiled, and what their keys are computed in.
@@ -184,6 +187,7 @@ impl CachingModule {
             recording: None,
             images: Images::default(),
             near: Vec::new(),
+            places: Places::default(),
         }
     }
 
@@ -192,7 +196,7 @@ impl CachingModule {
         &self.store
     }
 
-    /// The module that the code is loaded into.
+    /// The module that the code is loaded into. It does not know the functions of [images](Self::with_image).
     pub fn inner(&self) -> &JITModule {
         &self.inner
     }
@@ -210,6 +214,7 @@ impl CachingModule {
     pub fn finalize_definitions(&mut self) -> ModuleResult<()> {
         self.check_near()?;
         self.inner.finalize_definitions()?;
+        self.places.note_finalized();
         self.bind_images()
     }
 
@@ -219,7 +224,7 @@ impl CachingModule {
     ///
     /// If the function is not defined and finalized.
     pub fn get_finalized_function(&self, id: FuncId) -> *const u8 {
-        self.inner.get_finalized_function(id)
+        self.function_in_image(id).unwrap_or_else(|| self.inner.get_finalized_function(id))
     }
 
     /// As `JITModule::get_finalized_data`: address and size of a finalized data object.
@@ -237,7 +242,10 @@ impl CachingModule {
     ///
     /// If it resolves to nothing.
     pub fn get_address(&self, name: &ModuleRelocTarget) -> *const u8 {
-        self.inner.get_address(name)
+        match self.image_address(name) {
+            Some(address) => std::ptr::with_exposed_provenance(address as usize),
+            None => self.inner.get_address(name),
+        }
     }
 
     /// As `JITModule::lookup_wasmtime_exception_data`: for a place in the code of a function of this module, where the function
@@ -345,14 +353,14 @@ impl Module for CachingModule {
         bytes: &[u8],
         relocs: &[ModuleReloc],
     ) -> ModuleResult<()> {
-        self.inner.define_function_bytes(id, alignment, bytes, relocs)?;
-        self.note_near(id, relocs);
+        self.define_here(id, alignment, bytes, relocs)?;
         self.note_function(id, alignment, bytes, relocs);
         Ok(())
     }
 
     fn define_data(&mut self, id: DataId, data: &DataDescription) -> ModuleResult<()> {
-        self.inner.define_data(id, data)?;
+        let here = self.data_here(data);
+        self.inner.define_data(id, &here)?;
         self.note_data(id, data);
         Ok(())
     }

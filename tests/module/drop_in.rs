@@ -257,7 +257,7 @@ fn library_routines() {
 }
 
 /// Memory of which every piece is 4 GiB from the one before.
-struct Scattered(Vec<ArenaMemoryProvider>);
+pub(crate) struct Scattered(pub(crate) Vec<ArenaMemoryProvider>);
 
 impl JITMemoryProvider for Scattered {
     fn allocate(

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::Tables;
 use super::memory::Unbound;
+use super::{Bytes, Tables};
 use crate::code::error::CodeError;
 use crate::key::Key;
 use crate::race::{Fault, planted};
@@ -30,25 +30,28 @@ pub(crate) fn open(
 ) -> Result<Option<Opened>, CodeError> {
     match loan {
         Loan::File(lent) => {
-            let Some(tables) = tables_of(lent, environment) else { return Ok(None) };
-            let at = tables.bytes().len() as u64;
-            let slots = tables.slots().len();
+            let Some((parts, slots)) = parts_of(lent) else { return Ok(None) };
             let mapped = match planted(UNMAPPED) {
-                false => Unbound::map(&lent.file, lent.offset + at, tables.text_length(), slots),
+                false => Unbound::map(&lent.file, lent.offset, parts, slots),
                 true => Err(io::ErrorKind::PermissionDenied.into()),
             };
-            let memory = match mapped {
-                Ok(memory) => memory,
+            match mapped {
+                Ok((front, memory)) => {
+                    let tables = Tables::decode(Bytes::Mapped(front), lent.length, environment);
+                    let tables = tables.ok().filter(|tables| tables.slots().len() == slots);
+                    Ok(tables.map(|tables| Opened { tables, memory }))
+                }
                 Err(error) => {
                     store.count_reason(
                         reason(&error),
                         format_args!("an image is copied, as it cannot be mapped: {error}"),
                     );
-                    let Some(text) = read(lent, at, tables.text_length()) else { return Ok(None) };
-                    Unbound::copy(&text, slots).map_err(memory_error)?
+                    match payload(loan) {
+                        Some(payload) => copy(&payload, environment),
+                        None => Ok(None),
+                    }
                 }
-            };
-            Ok(Some(Opened { tables, memory }))
+            }
         }
         Loan::Bytes(record, why) => {
             let detail = "an image is copied, as the cache has no file of it to map";
@@ -78,23 +81,15 @@ pub(crate) fn payload(loan: &Loan<File>) -> Option<Vec<u8>> {
     }
 }
 
-fn tables_of(lent: &Lent<File>, environment: &Key) -> Option<Tables> {
-    let mut head = lent.head.clone();
-    let length = match Tables::announced_length(&head) {
-        Ok(length) => length,
-        Err(_) => {
-            head = read(lent, 0, super::PAGE.min(usize::try_from(lent.length).ok()?))?;
-            Tables::announced_length(&head).ok()?
-        }
+/// How long tables and text are, and how many slots there are, by the first bytes; none if these are no image's. What they say
+/// is not checked yet.
+fn parts_of(lent: &Lent<File>) -> Option<([usize; 2], usize)> {
+    let (tables, slots) = match Tables::announced(&lent.head) {
+        Ok(announced) => announced,
+        Err(_) => Tables::announced(&read(lent, 0, super::HEADER)?).ok()?,
     };
-    if length as u64 > lent.length {
-        return None;
-    }
-    if head.len() < length {
-        head = read(lent, 0, length)?;
-    }
-    head.truncate(length);
-    Tables::decode(head, lent.length, environment).ok()
+    let text = usize::try_from(lent.length).ok()?.checked_sub(tables)?;
+    Some(([tables, text], slots))
 }
 
 /// So many bytes of the payload, from `at` on.

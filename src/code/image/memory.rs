@@ -1,10 +1,13 @@
 //! Memory that images run in.
 //!
 //! ```text
-//!   reserved   │ text, from the file or a copy of it     │ slots        │
-//!   Unbound      executable, shared │ writable, private    writable
-//!   Bound        executable                               readable       ──drop──► unmapped
+//!   reserved   │ tables │ text, from the file or a copy of it     │ slots        │
+//!   Unbound      shared   executable, shared │ writable, private    writable
+//!   Bound        shared   executable                               readable       ──drop──► unmapped
 //! ```
+//!
+//! Of a file, tables and text are one mapping: the page fault that brings the tables brings the first of the text as well. A
+//! copy has no tables here.
 //!
 //! Nothing is ever writable and executable at once. Addresses to call are had of [`Bound`] only, and the way back does not
 //! exist. A [`Region`] by itself is data: the graphs' large constants are in some.
@@ -12,8 +15,8 @@
 //! Invariants that the `SAFETY` comments cite:
 //!
 //! - *I1* A [`Region`] is one mapping, or several side by side, which nobody else knows and which lives until it is dropped.
-//! - *I2* Nothing reads or writes an image's region through a reference; what is written to it goes to its private parts,
-//!   before any of its code runs.
+//! - *I2* What is written to an image's region goes to its private parts, through no reference, before any of its code runs.
+//!   Nothing reads it through a reference but its tables, which are a file's.
 //! - *I3* A file that is mapped is never written or shortened: the store promises it. One that is in spite of that changes
 //!   what is read, or raises SIGBUS, as with any program's own file.
 //! - *I4* Whoever calls code in it holds a handle on it for as long as the call lasts: that is what the `# Safety` sections
@@ -27,11 +30,31 @@ use std::ptr::NonNull;
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
 use super::PAGE;
+use crate::sync::Arc;
+
+/// The tables of an image that is mapped.
+#[derive(Clone, Debug)]
+pub(crate) struct Front {
+    region: Arc<Region>,
+    length: usize,
+}
+
+impl Front {
+    /// All bytes before the text.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let start = self.region.at(0).cast_const().cast();
+        // SAFETY: so much of the region was mapped from a file, for reading, and lives as long as `self`; by I2 and I3 nobody
+        // writes to it.
+        unsafe { std::slice::from_raw_parts(start, self.length) }
+    }
+}
 
 /// Text and slots of an image, of which the slots are still to be filled in.
 #[derive(Debug)]
 pub(crate) struct Unbound {
-    region: Region,
+    region: Arc<Region>,
+    /// Where in the region the text begins.
+    start: usize,
     text: usize,
     slots: usize,
     is_mapped: bool,
@@ -40,7 +63,8 @@ pub(crate) struct Unbound {
 /// An image that can run. Dropping it unmaps it.
 #[derive(Debug)]
 pub(crate) struct Bound {
-    region: Region,
+    region: Arc<Region>,
+    start: usize,
     text: usize,
     is_mapped: bool,
 }
@@ -102,11 +126,19 @@ impl Drop for Region {
 }
 
 impl Unbound {
-    /// Maps `text` bytes of a file from `offset` on, both whole pages, with room for so many slots behind them.
-    pub(crate) fn map(file: &File, offset: u64, text: usize, slots: usize) -> io::Result<Self> {
-        let mut region = Region::reserve(text + room(slots))?;
-        region.map(0, text, file, offset, ProtFlags::READ | ProtFlags::EXEC)?;
-        Ok(Unbound { region, text, slots, is_mapped: true })
+    /// Maps `tables` and then `text` bytes of a file from `offset` on, all of them whole pages, with room for so many slots
+    /// behind them.
+    pub(crate) fn map(
+        file: &File,
+        offset: u64,
+        [tables, text]: [usize; 2],
+        slots: usize,
+    ) -> io::Result<(Front, Self)> {
+        let mut region = Region::reserve(tables + text + room(slots))?;
+        region.map(0, tables + text, file, offset, ProtFlags::READ | ProtFlags::EXEC)?;
+        let region = Arc::new(region);
+        let front = Front { region: Arc::clone(&region), length: tables };
+        Ok((front, Unbound { region, start: tables, text, slots, is_mapped: true }))
     }
 
     /// A copy of `text`, which is whole pages, with room for so many slots behind it.
@@ -114,12 +146,13 @@ impl Unbound {
         let region = Region::reserve(text.len() + room(slots))?;
         // SAFETY: the region is longer, writable, ours alone by I1, and new: so the two do not overlap.
         unsafe { region.at(0).cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
-        Ok(Unbound { region, text: text.len(), slots, is_mapped: false })
+        let region = Arc::new(region);
+        Ok(Unbound { region, start: 0, text: text.len(), slots, is_mapped: false })
     }
 
     /// The address of the text, which stays where it is.
     pub(crate) fn base(&self) -> u64 {
-        self.region.start.as_ptr().addr() as u64
+        self.region.at(self.start).addr() as u64
     }
 
     /// Fills in the slots, in their order, and makes the whole callable.
@@ -131,7 +164,7 @@ impl Unbound {
         assert_eq!(addresses.len(), self.slots, "an address for each slot");
         let room = room(self.slots);
         if room > 0 {
-            let slots = self.region.at(self.text);
+            let slots = self.region.at(self.start + self.text);
             // SAFETY: there is room for that many words, at a page and so aligned, writable, ours alone by I1 and I2.
             unsafe {
                 slots.cast::<u64>().copy_from_nonoverlapping(addresses.as_ptr(), addresses.len());
@@ -142,17 +175,17 @@ impl Unbound {
         if !self.is_mapped {
             let access = MprotectFlags::READ | MprotectFlags::EXEC;
             // SAFETY: as above, of the text.
-            unsafe { mm::mprotect(self.region.at(0), self.text, access)? };
+            unsafe { mm::mprotect(self.region.at(self.start), self.text, access)? };
         }
-        let Unbound { region, text, is_mapped, .. } = self;
-        Ok(Bound { region, text, is_mapped })
+        let Unbound { region, start, text, is_mapped, .. } = self;
+        Ok(Bound { region, start, text, is_mapped })
     }
 }
 
 impl Bound {
     /// The address of the text.
     pub(crate) fn base(&self) -> u64 {
-        self.region.start.as_ptr().addr() as u64
+        self.region.at(self.start).addr() as u64
     }
 
     /// How many bytes of text there are.
@@ -172,7 +205,7 @@ impl Bound {
     /// If there is no such byte.
     pub(crate) fn pointer(&self, offset: u32) -> *const u8 {
         assert!((offset as usize) < self.text, "an entry point lies in the text");
-        self.region.at(offset as usize).cast_const().cast()
+        self.region.at(self.start + offset as usize).cast_const().cast()
     }
 }
 

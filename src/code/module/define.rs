@@ -32,11 +32,8 @@ impl CachingModule {
         ctx: &mut Context,
         ctrl_plane: &mut ControlPlane,
     ) -> ModuleResult<()> {
-        let decl = self.inner.declarations().get_function_decl(id);
-        if !decl.linkage.is_definable() {
-            // Without a compile first.
-            return Err(ModuleError::InvalidImportDefinition(decl.linkage_name(id).into_owned()));
-        }
+        // Without a compile first.
+        self.check_definable(id)?;
         if ctx.want_disasm {
             return self.define_uncached(id, ctx, ctrl_plane, "disassembly");
         }
@@ -63,6 +60,7 @@ impl CachingModule {
         ctrl_plane: &mut ControlPlane,
         reason: &'static str,
     ) -> ModuleResult<()> {
+        self.check_definable(id)?;
         let name = name_of(self, id);
         self.store.count_reason(reason, format_args!("{name} is compiled here and not kept"));
         self.inner.define_function_with_control_plane(id, ctx, ctrl_plane)?;
@@ -70,9 +68,8 @@ impl CachingModule {
         let relocs = compiled.buffer.relocs().iter();
         let relocs: Vec<_> =
             relocs.map(|reloc| ModuleReloc::from_mach_reloc(reloc, &ctx.func, id)).collect();
-        self.note_near(id, &relocs);
         self.note_unkept(reason);
-        Ok(())
+        self.note_compiled_here(id, &relocs)
     }
 
     /// The way of a module that keeps code alone.
@@ -182,10 +179,9 @@ impl CachingModule {
     fn define_relocated(&mut self, id: FuncId, align: u64, code: &[u8]) -> ModuleResult<()> {
         let relocs = std::mem::take(&mut self.relocs);
         if self.is_imaging() {
-            self.note_text(id, align, code, &relocs)?;
+            self.note_text(id, align, code, &relocs);
         } else {
-            self.inner.define_function_bytes(id, align, code, &relocs)?;
-            self.note_near(id, &relocs);
+            self.define_here(id, align, code, &relocs)?;
             self.note_function(id, align, code, &relocs);
         }
         self.relocs = relocs;

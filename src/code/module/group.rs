@@ -26,15 +26,18 @@ use crate::code::disassembly::lines;
 use crate::key::Key;
 use crate::store::{Draft, Meta, Origin};
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A group as it is kept.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Group<'a> {
     format: u32,
     environment: [u8; 32],
+    /// Those of its functions, each of them once.
+    signatures: Vec<Signature>,
     /// In the order in which they were first declared or referred to.
-    pub(super) declarations: Vec<Declaration>,
+    #[serde(borrow)]
+    pub(super) declarations: Vec<Declaration<'a>>,
     #[serde(borrow)]
     functions: Vec<Code<'a>>,
     #[serde(borrow)]
@@ -42,9 +45,20 @@ pub(super) struct Group<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Declaration {
-    Function { name: Option<String>, linkage: Linkage, signature: Signature },
-    Data { name: Option<String>, linkage: Linkage, writable: bool },
+pub(super) enum Declaration<'a> {
+    Function {
+        #[serde(borrow)]
+        name: Option<&'a str>,
+        linkage: Linkage,
+        /// Which of the signatures.
+        signature: u32,
+    },
+    Data {
+        #[serde(borrow)]
+        name: Option<&'a str>,
+        linkage: Linkage,
+        writable: bool,
+    },
 }
 
 /// A function: which of the declarations it is, and its code.
@@ -132,18 +146,16 @@ impl Recording {
         })
     }
 
-    /// Adds a function of the text of an image: whether it is the first of its name.
+    /// Adds a function of the text of an image.
     pub(super) fn note_text(
         &mut self,
         id: FuncId,
         align: u64,
         code: &[u8],
         relocs: &[ModuleReloc],
-    ) -> bool {
+    ) {
         let declaration = self.number(FuncOrDataId::Func(id));
-        if !self.defined.insert(declaration) {
-            return false;
-        }
+        self.defined.insert(declaration);
         let relocs = relocs.iter().map(|reloc| {
             let target = self.target(&reloc.name)?;
             Some((reloc.offset, reloc.kind, target, reloc.addend))
@@ -155,20 +167,26 @@ impl Recording {
             }
             None => self.unkept = Some("uncacheable"),
         }
-        true
+    }
+
+    /// Whether it is in the text.
+    pub(super) fn is_in_text(&self, id: FuncId) -> bool {
+        let number = self.numbers.get(&FuncOrDataId::Func(id));
+        number.is_some_and(|number| self.defined.contains(number))
     }
 
     /// What is kept of it; or why nothing is.
-    pub(super) fn group(
+    pub(super) fn group<'a>(
         self,
         environment: &Key,
-        declarations: &ModuleDeclarations,
-    ) -> Result<Group<'static>, &'static str> {
+        declarations: &'a ModuleDeclarations,
+    ) -> Result<Group<'a>, &'static str> {
         if let Some(reason) = self.unkept {
             return Err(reason);
         }
+        let mut signatures = Signatures::default();
         let declare = |id: &FuncOrDataId| {
-            let declaration = declaration(declarations, *id);
+            let declaration = declaration(declarations, *id, &mut signatures);
             // What has no name and was declared before cannot be found again.
             if declaration.name().is_none() && !self.declared.contains(id) {
                 Err("anonymous")
@@ -180,6 +198,7 @@ impl Recording {
             format: FORMAT,
             environment: *environment.as_bytes(),
             declarations: self.ids.iter().map(declare).collect::<Result<_, _>>()?,
+            signatures: signatures.list.into_iter().cloned().collect(),
             functions: self.functions,
             data: self.data,
         })
@@ -210,10 +229,26 @@ impl Recording {
     }
 }
 
-impl Declaration {
+/// Signatures, each of them once.
+#[derive(Default)]
+struct Signatures<'a> {
+    list: Vec<&'a Signature>,
+    numbers: HashMap<&'a Signature, u32>,
+}
+
+impl<'a> Signatures<'a> {
+    fn number(&mut self, signature: &'a Signature) -> u32 {
+        *self.numbers.entry(signature).or_insert_with(|| {
+            self.list.push(signature);
+            self.list.len() as u32 - 1
+        })
+    }
+}
+
+impl Declaration<'_> {
     pub(super) fn name(&self) -> Option<&str> {
         match self {
-            Declaration::Function { name, .. } | Declaration::Data { name, .. } => name.as_deref(),
+            Declaration::Function { name, .. } | Declaration::Data { name, .. } => *name,
         }
     }
 
@@ -265,7 +300,14 @@ impl<'a> Group<'a> {
                 && data.align.is_none_or(u64::is_power_of_two)
                 && data.addresses.iter().all(ends)
         };
+        let signed = |declaration: &Declaration<'_>| match declaration {
+            Declaration::Function { signature, .. } => {
+                (*signature as usize) < group.signatures.len()
+            }
+            Declaration::Data { .. } => true,
+        };
         let whole = group.format == FORMAT
+            && group.declarations.iter().all(signed)
             && group.functions.iter().all(code)
             && group.data.iter().all(data);
         whole.then_some(group)
@@ -314,20 +356,24 @@ pub(super) fn listing(payload: &[u8]) -> Option<(usize, String)> {
 }
 
 /// A declaration of a module, as a group keeps it.
-fn declaration(declarations: &ModuleDeclarations, id: FuncOrDataId) -> Declaration {
+fn declaration<'a>(
+    declarations: &'a ModuleDeclarations,
+    id: FuncOrDataId,
+    signatures: &mut Signatures<'a>,
+) -> Declaration<'a> {
     match id {
         FuncOrDataId::Func(id) => {
             let decl = declarations.get_function_decl(id);
             Declaration::Function {
-                name: decl.name.clone(),
+                name: decl.name.as_deref(),
                 linkage: decl.linkage,
-                signature: decl.signature.clone(),
+                signature: signatures.number(&decl.signature),
             }
         }
         FuncOrDataId::Data(id) => {
             let decl = declarations.get_data_decl(id);
             Declaration::Data {
-                name: decl.name.clone(),
+                name: decl.name.as_deref(),
                 linkage: decl.linkage,
                 writable: decl.writable,
             }
@@ -411,7 +457,8 @@ impl CachingModule {
         let mut build = Some(build);
         let got = store.try_get_with(&name, || {
             let build = build.take().expect("made once");
-            let group = self.record(build)?;
+            let group = self.record(build)?.group(&self.own.environment, self.inner.declarations());
+            let group = group.map_err(Unmade::Unkept)?;
             let payload = postcard::to_allocvec(&group).map_err(|_| Unmade::Unkept("too-large"))?;
             let meta = Meta {
                 label: format!("group of {} functions", group.functions.len()),
@@ -446,11 +493,11 @@ impl CachingModule {
         Ok(Origin::Made)
     }
 
-    /// Builds a group, and gives what is to be kept of it.
+    /// Builds a group, and gives what it declares and defines.
     fn record(
         &mut self,
         build: impl FnOnce(&mut Self) -> ModuleResult<()>,
-    ) -> Result<Group<'static>, Unmade> {
+    ) -> Result<Recording, Unmade> {
         let outer = self.recording.replace(Recording::default());
         let built = build(self);
         let recording = std::mem::replace(&mut self.recording, outer).unwrap_or_default();
@@ -458,7 +505,7 @@ impl CachingModule {
         if let Some(outer) = &mut self.recording {
             outer.absorb(recording.clone());
         }
-        recording.group(&self.own.environment, self.inner.declarations()).map_err(Unmade::Unkept)
+        Ok(recording)
     }
 
     /// Declares and defines what is in a group. Nothing is defined, and the answer is no, if the module has declared
@@ -473,14 +520,16 @@ impl CachingModule {
     /// otherwise than the group's code takes it for.
     pub(super) fn declare_group(&mut self, group: &Group<'_>) -> Option<Vec<FuncOrDataId>> {
         let mut ids = Vec::with_capacity(group.declarations.len());
+        let signature_of = |number: u32| &group.signatures[number as usize];
         for declaration in &group.declarations {
             let id = match declaration {
                 Declaration::Function { name: Some(name), linkage, signature } => {
+                    let signature = signature_of(*signature);
                     self.declare_function(name, *linkage, signature).map(FuncOrDataId::Func)
                 }
-                Declaration::Function { name: None, signature, .. } => {
-                    self.declare_anonymous_function(signature).map(FuncOrDataId::Func)
-                }
+                Declaration::Function { name: None, signature, .. } => self
+                    .declare_anonymous_function(signature_of(*signature))
+                    .map(FuncOrDataId::Func),
                 Declaration::Data { name: Some(name), linkage, writable } => {
                     self.declare_data(name, *linkage, *writable, false).map(FuncOrDataId::Data)
                 }
@@ -571,7 +620,11 @@ impl CachingModule {
         build: impl FnOnce(&mut Self) -> ModuleResult<()>,
     ) -> ModuleResult<()> {
         self.store.count_audited();
-        let group = match self.record(build) {
+        let group = self.record(build).and_then(|recording| {
+            let group = recording.group(&self.own.environment, self.inner.declarations());
+            group.map_err(Unmade::Unkept)
+        });
+        let group = match group {
             Ok(group) => group,
             Err(Unmade::Failed(error)) => return Err(error),
             Err(Unmade::Unkept(reason)) => {

@@ -1,13 +1,13 @@
 //! Keyed groups as images: functions that a module calls where the cache has them, in place of copies.
 //!
 //! ```text
-//!   with_image(key, build) ──► store ──hit──► mapped ──► per function: jmp to it, in the memory of the JITModule
+//!   with_image(key, build) ──► store ──hit──► mapped ──► per function: a declaration, and its place
 //!                                │ miss                    slots: filled in by finalize_definitions
 //!                                └► build(module), compiled to code that is independent of where it lies
 //! ```
 //!
-//! A `JITModule` knows functions by what it holds itself, so it gets a jump for each: what it gives out as a function's
-//! address is the jump's, everywhere, in slots too. Within an image near calls go to the function at once.
+//! A `JITModule` knows functions by what it holds itself, and these it does not hold: what refers to them from its code and
+//! data is [resolved here](super::place). Within an image near calls go to the function at once.
 
 use std::mem::ManuallyDrop;
 
@@ -28,15 +28,14 @@ use crate::key::Key;
 use crate::store::{Draft, Meta, Origin};
 use crate::sync::Arc;
 
-/// `jmp *0(%rip)`, before the address that it goes to. It changes no register.
-const JUMP: [u8; 6] = [0xFF, 0x25, 0, 0, 0, 0];
-
-/// The images of a module.
+/// The images of a module, numbered in the order in which they were defined.
 #[derive(Default)]
 pub(super) struct Images {
+    /// Those that can be called; none in place of one that could not be made so. A module that is dropped leaves its code
+    /// where it is, as a `JITModule` does.
+    bound: ManuallyDrop<Vec<Option<Bound>>>,
+    /// Those that follow.
     pending: Vec<Pending>,
-    /// A module that is dropped leaves its code where it is, as a `JITModule` does.
-    bound: ManuallyDrop<Vec<Bound>>,
 }
 
 /// An image whose functions are defined and cannot be called yet.
@@ -55,6 +54,28 @@ impl Images {
     /// Unmaps all of them.
     pub(super) fn free(mut self) {
         drop(std::mem::take(&mut *self.bound));
+    }
+
+    /// The number of one that is defined now.
+    fn add(&mut self, pending: Pending) -> u32 {
+        self.pending.push(pending);
+        (self.bound.len() + self.pending.len() - 1) as u32
+    }
+
+    /// Where such a place of an image's text is.
+    pub(super) fn address(&self, image: u32, offset: u32) -> u64 {
+        let image = image as usize;
+        let base = match self.bound.get(image) {
+            Some(Some(bound)) => bound.base(),
+            Some(None) => 0,
+            None => self.pending[image - self.bound.len()].memory.base(),
+        };
+        base + u64::from(offset)
+    }
+
+    /// The pointer to it, if the image can be called.
+    pub(super) fn pointer(&self, image: u32, offset: u32) -> Option<*const u8> {
+        self.bound.get(image as usize)?.as_ref().map(|bound| bound.pointer(offset))
     }
 }
 
@@ -86,9 +107,9 @@ impl CachingModule {
     /// ```
     ///
     /// An image has a file of its own and takes two pages at least, so it is for groups that are worth that: programs, modules,
-    /// libraries; for a function or two [`with_key`](Self::with_key) is the better choice. What the address of a function is in the module is
-    /// a jump to it, so calls from outside cost a jump more. The functions are compiled to position-independent code, and have
-    /// other keys than those of the same module outside of images. `build` must not finalize what it defines.
+    /// libraries; for a function or two [`with_key`](Self::with_key) is the better choice. The functions are compiled to
+    /// position-independent code, and have other keys than those of the same module outside of images. `build` must not
+    /// finalize what it defines. [`inner`](Self::inner) does not know the functions of an image.
     ///
     /// Where the file cannot be mapped as executable (`noexec`, a security policy, a file system of another kind, no directory)
     /// it is copied into the module's own memory; `Stats::reasons` counts why (`image-…`). Within another group this is
@@ -191,29 +212,41 @@ impl CachingModule {
         align: u64,
         code: &[u8],
         relocs: &[ModuleReloc],
-    ) -> ModuleResult<()> {
+    ) {
         let recording = self.recording.as_mut().expect("an image is being made");
-        if !recording.note_text(id, align, code, relocs) {
-            let decl = self.inner.declarations().get_function_decl(id);
-            return Err(ModuleError::DuplicateDefinition(decl.linkage_name(id).into_owned()));
-        }
-        Ok(())
+        recording.note_text(id, align, code, relocs);
+    }
+
+    /// Whether a function is in the text of the image that is being made.
+    pub(super) fn is_in_text(&self, id: FuncId) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.is_in_text(id))
     }
 
     /// Fills in the slots of the images that were defined since the last time.
     pub(super) fn bind_images(&mut self) -> ModuleResult<()> {
-        for Pending { memory, slots } in std::mem::take(&mut self.images.pending) {
-            let addresses: Vec<_> = slots
-                .iter()
-                .map(|slot| match slot {
-                    Address::Known(address) => *address,
-                    Address::Of(name) => self.inner.get_address(name).expose_provenance() as u64,
-                })
-                .collect();
-            let bound = memory.bind(&addresses).map_err(load::memory_error).map_err(backend)?;
-            self.images.bound.push(bound);
+        let slots = |pending: &Pending| {
+            let address = |slot: &Address| match slot {
+                Address::Known(address) => *address,
+                Address::Of(name) => self.get_address(name).expose_provenance() as u64,
+            };
+            pending.slots.iter().map(address).collect::<Vec<_>>()
+        };
+        let addresses: Vec<_> = self.images.pending.iter().map(slots).collect();
+        let mut result = Ok(());
+        for (pending, addresses) in
+            std::mem::take(&mut self.images.pending).into_iter().zip(addresses)
+        {
+            let bound =
+                pending.memory.bind(&addresses).map_err(load::memory_error).map_err(backend);
+            self.images.bound.push(match bound {
+                Ok(bound) => Some(bound),
+                Err(error) => {
+                    result = result.and(Err(error));
+                    None
+                }
+            });
         }
-        Ok(())
+        result
     }
 
     /// Builds a group whose functions are compiled to position-independent code.
@@ -253,7 +286,7 @@ impl CachingModule {
                 let kind = RelocationKind::from_reloc(*kind)
                     .ok_or_else(|| format!("relocations {kind:?} are not supported"))?;
                 let target = match *target {
-                    // The module's address of a function is that of a jump, for all who ask.
+                    // What the module gives out as a function's address need not be the function itself.
                     Target::Declared(number) if kind == RelocationKind::X86GotPcRel4 => {
                         build::Target::Symbol(number)
                     }
@@ -331,17 +364,15 @@ impl CachingModule {
                 Slot::Own(offset) => Address::Known(base + u64::from(offset)),
             })
             .collect();
-        // Before anything leads there, so that nothing ever leads nowhere.
-        self.images.pending.push(Pending { memory, slots });
-        let mut jump = [0; 14];
-        jump[..6].copy_from_slice(&JUMP);
-        for function in tables.functions() {
-            let FuncOrDataId::Func(id) = ids[function.number as usize] else {
-                unreachable!("it is a function's number")
-            };
-            let address = base + u64::from(function.offset);
-            jump[6..].copy_from_slice(&address.to_le_bytes());
-            self.inner.define_function_bytes(id, 1, &jump, &[])?;
+        let function = |number: u32| match ids[number as usize] {
+            FuncOrDataId::Func(id) => id,
+            FuncOrDataId::Data(_) => unreachable!("it is a function's number"),
+        };
+        tables.functions().try_for_each(|placed| self.check_definable(function(placed.number)))?;
+        self.places.make_room(tables.functions().map(|placed| function(placed.number)));
+        let image = self.images.add(Pending { memory, slots });
+        for placed in tables.functions() {
+            self.define_in_image(function(placed.number), image, placed.offset)?;
         }
         if let Some(group) = group {
             self.define_group(&group, &ids)?;

@@ -20,6 +20,11 @@ pub(super) struct Near {
     addend: i64,
 }
 
+/// What a near reference over this distance is, if it reaches so far.
+pub(super) fn reaches(distance: i64) -> Option<i32> {
+    i32::try_from(distance).ok()
+}
+
 /// A near reference of x86-64 to something else than the function itself, if this is one.
 fn near(function: FuncId, reloc: &ModuleReloc) -> Option<Near> {
     let is_near = matches!(reloc.kind, Reloc::X86PCRel4 | Reloc::X86CallPCRel4);
@@ -44,7 +49,7 @@ impl CachingModule {
             let own = self.inner.get_address(&ModuleRelocTarget::from(near.function)).addr() as i64;
             let other = self.inner.get_address(&near.target).addr() as i64;
             let distance = other.wrapping_add(near.addend) - own.wrapping_add(near.offset.into());
-            if i32::try_from(distance).is_err() {
+            if reaches(distance).is_none() {
                 return Err(self.too_far(near, distance));
             }
         }

@@ -175,7 +175,7 @@ impl<F: MapFs> Shards<F> {
     pub(crate) fn lend(&self, key: &Key, known: Option<&Way>) -> Result<Lent<F::Handle>, Unlent> {
         let opened = self.root.held();
         if let (Some(way), Some(space)) = (known, &opened.space)
-            && let Some(lent) = lend::lend_by(&self.root, space, way)
+            && let Some(lent) = lend::lend_by(&self.root, space, key, way)
         {
             return Ok(lent);
         }
@@ -186,14 +186,14 @@ impl<F: MapFs> Shards<F> {
     pub(crate) fn way(&self, key: &Key) -> Option<Way> {
         let opened = self.root.held();
         let text = self.root.fs().read_link(opened.space.as_ref()?, &way::name(key)).ok()?;
-        Way::parse(&text, key)
+        Way::parse(&text)
     }
 
     /// Remembers what is known of the artifact of `key`, in place of what was. Where that fails it is found out again.
     pub(crate) fn set_way(&self, key: &Key, way: &Way) {
         let opened = self.root.held();
         let Some(space) = opened.space.as_ref().filter(|_| opened.writable) else { return };
-        let (fs, name, text) = (self.root.fs(), way::name(key), way.text(key));
+        let (fs, name, text) = (self.root.fs(), way::name(key), way.text());
         let mut made = fs.make_link(space, &name, &text);
         if made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists) {
             made = fs.unlink(space, &name).and_then(|()| fs.make_link(space, &name, &text));
@@ -223,9 +223,9 @@ impl<F: MapFs> Shards<F> {
         let fs = self.root.fs();
         for name in fs.list(space).unwrap_or_default() {
             let Some(key) = name.strip_prefix(way::PREFIX) else { continue };
-            let way = key.parse().ok().and_then(|key| {
+            let way = key.parse::<Key>().ok().and_then(|_| {
                 let text = fs.read_link(space, &name).ok()?;
-                Way::parse(&text, &key)
+                Way::parse(&text)
             });
             let leads = |way: Way| fs.stat_at(space, &way.file()).is_ok();
             if !way.is_some_and(leads) {

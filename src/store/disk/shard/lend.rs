@@ -33,8 +33,8 @@ use crate::store::disk::root::Root;
 pub(crate) const PAGE: u64 = 4096;
 /// How much of a record is read to find out about it: with it come the first bytes of the payload.
 const HEAD: u64 = 16 << 10;
-/// As much where the record is known.
-const KNOWN_HEAD: u64 = 8 << 10;
+/// As much where the record is known: what lies at the beginning of most things says how long their parts are.
+const KNOWN_HEAD: u64 = 128;
 /// No clock of a file system ticks slower than once in so many seconds.
 const SETTLED_S: u64 = 2;
 
@@ -131,7 +131,7 @@ impl<F: MapFs> Shard<F> {
         if !offset.is_multiple_of(PAGE) {
             return Ok(None);
         }
-        let mark = Mark::of(self.root.boot_id(), &stat, location);
+        let mark = Mark::of(key, self.root.boot_id(), &stat, location);
         let is_marked = if known.is_some_and(|known| mark.is(&known.mark)) {
             true
         } else {
@@ -144,7 +144,7 @@ impl<F: MapFs> Shard<F> {
                 }
             })?;
             let after = fs.stat(&file).map_err(|error| reason(&error))?;
-            let stays = Mark::of(self.root.boot_id(), &after, location) == mark;
+            let stays = Mark::of(key, self.root.boot_id(), &after, location) == mark;
             stays && is_settled(&stat, now)
         };
         let mut head = head;
@@ -169,6 +169,7 @@ impl<F: MapFs> Shard<F> {
 pub(crate) fn lend_by<F: MapFs>(
     root: &Root<F>,
     space: &F::Handle,
+    key: &Key,
     way: &Way,
 ) -> Option<Lent<F::Handle>> {
     let fs = root.fs();
@@ -178,7 +179,7 @@ pub(crate) fn lend_by<F: MapFs>(
     let (file, stat) = trusted::open_file(root, space, &way.file(), Access::Read).ok()?;
     let (start, length) = way.payload;
     let offset = way.location.offset + start;
-    let is_same = Mark::of(root.boot_id(), &stat, way.location).is(&way.mark);
+    let is_same = Mark::of(key, root.boot_id(), &stat, way.location).is(&way.mark);
     if !is_same || stat.length < way.location.end() || !offset.is_multiple_of(PAGE) {
         return None;
     }

@@ -1,13 +1,16 @@
 //! The short way to a record that is lent: a symbolic link that is read and never followed.
 //!
 //! ```text
-//!   lent-<key> ──► first word of the key . mark . shard . segment . payload: place, length . hour
+//!   lent-<key> ──► mark . shard . segment . record: place . payload: place, length . trailer: length . hour
 //! ```
 //!
 //! One system call reads it, without a file to open and to close, and it is always whole. It leads past the shard and its
 //! index to the record's file, and its [`Mark`] says that this file was verified. Anything else than what the open
 //! file gives now, and it leads nowhere: then the long way is taken, and at its end there is a new link. So that who
 //! evicts knows what is used, the long way is also taken once an hour.
+//!
+//! A link of less than 60 bytes lies in its inode in most file systems, so that nothing else is read for it. That is why a mark is
+//! a digest.
 
 use crate::key::Key;
 use crate::race::planted;
@@ -17,25 +20,29 @@ use crate::store::disk::fs::Stat;
 
 use super::lend::TRUSTING;
 
-/// That a file was verified, and how one recognises it: boot, device, inode, length, both times, place of the record.
+/// That a file was verified, and how one recognises it: 120 bits of a digest, in digits, of the key, the boot, device, inode, length,
+/// both times, and the place of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark([u8; Mark::LENGTH]);
 
 impl Mark {
-    const LENGTH: usize = 88;
+    const LENGTH: usize = 20;
+    const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
-    pub(super) fn of(boot: [u8; 16], stat: &Stat, location: Location) -> Self {
-        let mut mark = [0; Mark::LENGTH];
-        mark[..16].copy_from_slice(&boot);
-        let mut put = |at: usize, bytes: &[u8]| mark[at..at + bytes.len()].copy_from_slice(bytes);
-        put(16, &stat.device.to_be_bytes());
-        put(24, &stat.inode.to_be_bytes());
-        put(32, &stat.length.to_be_bytes());
-        put(40, &stat.modified_ns.to_be_bytes());
-        put(56, &stat.changed_ns.to_be_bytes());
-        put(72, &location.offset.to_be_bytes());
-        put(80, &location.length.to_be_bytes());
-        Mark(mark)
+    pub(super) fn of(key: &Key, boot: [u8; 16], stat: &Stat, location: Location) -> Self {
+        let mut whole = [0; 120];
+        let mut put = |at: usize, bytes: &[u8]| whole[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, key.as_bytes());
+        put(32, &boot);
+        put(48, &stat.device.to_be_bytes());
+        put(56, &stat.inode.to_be_bytes());
+        put(64, &stat.length.to_be_bytes());
+        put(72, &stat.modified_ns.to_be_bytes());
+        put(88, &stat.changed_ns.to_be_bytes());
+        put(104, &location.offset.to_be_bytes());
+        put(112, &location.length.to_be_bytes());
+        let digest = blake3::hash(&whole);
+        Mark(std::array::from_fn(|n| Self::DIGITS[usize::from(digest.as_bytes()[n] & 63)]))
     }
 
     /// Whether what was marked is this.
@@ -72,52 +79,34 @@ pub(crate) fn name(key: &Key) -> String {
     String::from_utf8(name).expect("digits")
 }
 
-/// Marks are written in the letters `a` to `p`, which are read faster than digits.
-fn letters(mark: &[u8; Mark::LENGTH]) -> [u8; 2 * Mark::LENGTH] {
-    std::array::from_fn(|n| b'a' + (mark[n / 2] >> (4 * (1 - n % 2)) & 15))
-}
-
-/// What was written by [`letters`].
-fn unletter(text: &[u8]) -> Option<[u8; Mark::LENGTH]> {
-    let letters: &[u8; 2 * Mark::LENGTH] = text.try_into().ok()?;
-    let values = letters.map(|letter| letter.wrapping_sub(b'a'));
-    let all = values.iter().fold(0, |all, value| all | value);
-    (all < 16).then(|| std::array::from_fn(|n| values[2 * n] << 4 | values[2 * n + 1]))
-}
-
 impl Way {
-    /// What the link of this key leads to, if it is that key's.
-    pub(crate) fn parse(text: &str, key: &Key) -> Option<Self> {
-        let mut parts = text.split('.');
-        let mut part = || parts.next();
-        let number = |text: Option<&str>| u64::from_str_radix(text?, 16).ok();
-        if number(part())? != key.word(0) {
-            return None;
-        }
-        let mark = unletter(part()?.as_bytes())?;
-        let at = |n: usize| u64::from_be_bytes(mark[n..n + 8].try_into().expect("8 bytes"));
-        let shard = u16::try_from(number(part())?).ok()?;
-        let segment = SegmentId(number(part())?);
-        let location = Location { segment, offset: at(72), length: at(80) };
-        let payload = (number(part())?, number(part())?);
-        let hour = u32::try_from(number(part())?).ok()?;
-        let inside = payload.0.checked_add(payload.1).is_some_and(|end| end <= location.length);
-        let whole = inside && location.offset.checked_add(location.length).is_some();
-        (whole && part().is_none()).then_some(Way {
-            mark: Mark(mark),
-            shard,
-            location,
-            payload,
-            hour,
-        })
+    /// What a link leads to.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (mark, numbers) = text.split_once('.')?;
+        let mark = Mark(mark.as_bytes().try_into().ok()?);
+        let mut parts = numbers.split('.');
+        let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
+        let shard = u16::try_from(number()?).ok()?;
+        let segment = SegmentId(number()?);
+        let offset = number()?;
+        let payload = (number()?, number()?);
+        let length = payload.0.checked_add(payload.1)?.checked_add(number()?)?;
+        let hour = u32::try_from(number()?).ok()?;
+        offset.checked_add(length)?;
+        let location = Location { segment, offset, length };
+        parts.next().is_none().then_some(Way { mark, shard, location, payload, hour })
     }
 
-    /// What the link of this key holds.
-    pub(crate) fn text(&self, key: &Key) -> String {
+    /// What the link holds.
+    pub(crate) fn text(&self) -> String {
         let Way { mark, shard, location, payload: (start, length), hour } = self;
-        let (letters, segment) = (letters(&mark.0), location.segment.0);
-        let mark = std::str::from_utf8(&letters).expect("letters");
-        format!("{:x}.{mark}.{shard:x}.{segment:x}.{start:x}.{length:x}.{hour:x}", key.word(0))
+        let Location { segment, offset, length: whole } = location;
+        let mark = std::str::from_utf8(&mark.0).expect("digits");
+        let trailer = whole - start - length;
+        format!(
+            "{mark}.{shard:x}.{:x}.{offset:x}.{start:x}.{length:x}.{trailer:x}.{hour:x}",
+            segment.0
+        )
     }
 
     /// The record's file, in the space.
@@ -129,35 +118,80 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::disk::fs::FileKind;
 
-    /// Kills: the word of the key not compared; a payload that ends behind its record let through.
+    const KEY: Key = Key::from_bytes([0xa5; 32]);
+
+    fn stat() -> Stat {
+        Stat {
+            kind: FileKind::File,
+            device: 7,
+            inode: 9,
+            links: 1,
+            owner: 0,
+            group: 0,
+            mode: 0o600,
+            length: 24_576,
+            allocated: 24_576,
+            modified_ns: 1 << 70,
+            changed_ns: 3 << 70,
+        }
+    }
+
+    fn way(segment: u64, length: u64) -> Way {
+        let location =
+            Location { segment: SegmentId(segment), offset: 3968, length: 128 + length + 40 };
+        let mark = Mark::of(&KEY, [3; 16], &stat(), location);
+        Way { mark, shard: 11, location, payload: (128, length), hour: 498_900 }
+    }
+
+    /// Kills: a number left out; a cut link taken for a whole one; marks that make it too long for an inode.
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
-        let key = Key::from_bytes(std::array::from_fn(|n| n as u8 ^ 0xa5));
-        assert_eq!(name(&key), format!("lent-{key}"));
-        let location = Location { segment: SegmentId(0xabc), offset: 3968, length: 20_480 };
-        let mark: [u8; Mark::LENGTH] = std::array::from_fn(|n| match n {
-            78 => 0x0f,
-            79 => 0x80,
-            86 => 0x50,
-            72.. => 0,
-            n => n as u8,
-        });
-        let way = Way { mark: Mark(mark), shard: 11, location, payload: (128, 16_384), hour: 77 };
-        let text = way.text(&key);
-        assert_eq!(Way::parse(&text, &key), Some(way.clone()));
+        assert_eq!(name(&KEY), format!("lent-{KEY}"));
+        let way = way(0xabc, 16 << 20);
+        let text = way.text();
+        assert!(text.len() < 60, "{text}");
+        assert_eq!(Way::parse(&text), Some(way.clone()));
         assert_eq!(way.file(), "s/0b/seg-000000000abc");
-        assert_eq!(Way::parse(&text, &Key::from_bytes([1; 32])), None);
-        let long = Way { payload: (4097, 16_384), ..way };
-        assert_eq!(Way::parse(&long.text(&key), &key), None);
         for end in 0..text.len() {
             // Cut within the last number it is another hour, which leads the long way.
-            if let Some(cut) = Way::parse(&text[..end], &key) {
-                assert_ne!(cut.hour, 77);
+            if let Some(cut) = Way::parse(&text[..end]) {
+                assert_ne!(cut.hour, way.hour);
             }
         }
-        for other in ["", ".", "x", "....... ", &format!("{text}."), &text.replace('.', "")] {
-            assert_eq!(Way::parse(other, &key), None, "{other}");
+        let far = text.replace(".f80.", ".fffffffffffffff0.");
+        for other in ["", ".", "x", ".......", &format!("{text}."), &text.replace('.', ""), &far] {
+            assert_eq!(Way::parse(other), None, "{other}");
         }
+    }
+
+    /// Kills: each of these left out.
+    #[test]
+    fn a_mark_is_of_one_file_and_record_in_one_boot() {
+        let location = way(1, 4096).location;
+        let of = |key: &Key, boot: u8, change: &dyn Fn(&mut Stat), location: Location| {
+            let mut stat = stat();
+            change(&mut stat);
+            Mark::of(key, [boot; 16], &stat, location)
+        };
+        let same = |_: &mut Stat| {};
+        let marks = [
+            of(&KEY, 3, &same, location),
+            of(&Key::from_bytes([0xa6; 32]), 3, &same, location),
+            of(&KEY, 4, &same, location),
+            of(&KEY, 3, &|stat| stat.device += 1, location),
+            of(&KEY, 3, &|stat| stat.inode += 1, location),
+            of(&KEY, 3, &|stat| stat.length += 1, location),
+            of(&KEY, 3, &|stat| stat.modified_ns += 1, location),
+            of(&KEY, 3, &|stat| stat.changed_ns += 1, location),
+            of(&KEY, 3, &same, Location { offset: 1, ..location }),
+            of(&KEY, 3, &same, Location { length: 1, ..location }),
+        ];
+        for (n, mark) in marks.iter().enumerate() {
+            assert!(!marks[n + 1..].contains(mark), "{n}");
+            assert!(mark.is(&marks[n]));
+        }
+        assert_eq!(marks[0], of(&KEY, 3, &same, location));
     }
 }
