@@ -8,6 +8,7 @@ use super::plan::Segment;
 use super::session::Prepared;
 use super::tensor::Tensor;
 use super::vm::captures;
+use crate::config::Config;
 use crate::store::{Entry, Origin, Store};
 
 /// A node of the canonical graph.
@@ -33,8 +34,9 @@ pub(crate) enum Role {
 pub(crate) struct Seen(Vec<String>);
 
 impl Seen {
-    /// What lies in a store now.
-    pub(crate) fn of(store: &Store) -> Self {
+    /// What lies in the cache now. The look at it leaves no record in the memory of another store.
+    pub(crate) fn of(config: &Config) -> Self {
+        let store = Store::open(config.clone());
         let label = |entry: Entry| Some(store.inspect(&entry.key)?.record.meta().label.clone());
         let is_kernel = |label: &String| label.contains(") -> ");
         Seen(store.entries().into_iter().filter_map(label).filter(is_kernel).collect())

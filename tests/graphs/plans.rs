@@ -140,3 +140,33 @@ fn an_audit_makes_images_again() {
         assert!(stats.audited > origins.len() as u64, "{mode:?}: {stats:?}");
     }
 }
+
+/// Two graphs of the same kernels, the second of which calls one of them once more.
+#[test]
+fn entries_of_other_calls_lie_in_another_image() {
+    let model = |times: usize| {
+        let mut graph = Builder::new();
+        let x = graph.input("x", ElementType::F32, &[2, 3]);
+        let mut value = x;
+        for op in ["Abs", "Softmax", "Neg", "Exp"] {
+            value = graph.op(op, &[&value]);
+        }
+        for _ in 0..times {
+            value = graph.op("Neg", &[&value]);
+        }
+        graph.output("y", &value);
+        graph.finish().unwrap()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let run = |config: Config, times: usize| {
+        let session = Session::new(Store::open(config)).unwrap();
+        let prepared = session.prepare(&model(times), Mode::Whole).unwrap();
+        let x = Tensor::from_slice(&[2, 3], &[0.1_f32, 0.2, 0.3, 0.4, 0.5, 0.6]);
+        prepared.run(&[x]).unwrap()[0].to_f64s()
+    };
+    for _ in 0..2 {
+        for times in 0..3 {
+            assert_eq!(run(at(dir.path()), times), run(off(), times), "{times}");
+        }
+    }
+}

@@ -12,9 +12,8 @@ use crate::store::Store;
 
 /// Runs the command.
 pub(in crate::cli) fn run(model: &Path, mode: Mode, config: Config, mut output: Output) -> Exit {
-    let store = Store::open(config);
-    let seen = Seen::of(&store);
-    let prepared = Session::new(store).and_then(|session| {
+    let seen = Seen::of(&config);
+    let prepared = Session::new(Store::open(config)).and_then(|session| {
         let graph = onnx::read(model)?;
         session.prepare(&graph, mode.into())
     });

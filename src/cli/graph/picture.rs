@@ -52,9 +52,8 @@ pub(in crate::cli) fn run(arguments: &Arguments, config: Config, output: Output)
 
 fn page(arguments: &Arguments, config: Config) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", arguments.model.display());
-    let store = Store::open(config);
-    let seen = Seen::of(&store);
-    let session = Session::new(store).map_err(|error| failed(&error))?;
+    let seen = Seen::of(&config);
+    let session = Session::new(Store::open(config)).map_err(|error| failed(&error))?;
     let model = onnx::read(&arguments.model).map_err(|error| failed(&error))?;
     let prepared =
         session.prepare(&model, arguments.mode.into()).map_err(|error| failed(&error))?;
