@@ -9,6 +9,9 @@
 //! python benches/graphs/peers.py                             the same of PyTensor and ONNX Runtime, and ratios
 //! ```
 
+#[path = "common/smaps.rs"]
+mod smaps;
+
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -177,21 +180,6 @@ fn hold(dir: &str) {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Kilobytes that a field of `smaps` says, summed over the mappings whose first line `wanted` takes.
-fn sum(smaps: &str, field: &str, wanted: impl Fn(&str) -> bool) -> u64 {
-    let (mut total, mut counts) = (0, false);
-    for line in smaps.lines() {
-        let mut words = line.split_whitespace();
-        let first = words.next().unwrap_or_default();
-        if first.contains('-') {
-            counts = wanted(line);
-        } else if first == field && counts {
-            total += words.next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-        }
-    }
-    total
-}
-
 /// Starts processes with the large model one after another, and looks at their memory when all have it.
 fn memory() -> Value {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -209,13 +197,13 @@ fn memory() -> Value {
         BufReader::new(output).read_line(&mut line).expect("a line");
         children.push((child, serde_json::from_str(&line).expect("it says how long it took")));
     }
-    let smaps = |child: &Child| {
+    let read = |child: &Child| {
         std::fs::read_to_string(format!("/proc/{}/smaps", child.id())).expect("it runs")
     };
-    let smaps: Vec<String> = children.iter().map(|(child, _)| smaps(child)).collect();
+    let all: Vec<String> = children.iter().map(|(child, _)| read(child)).collect();
     let place = cache.to_string_lossy().into_owned();
     let total = |field: &str, ours: bool| -> u64 {
-        smaps.iter().map(|smaps| sum(smaps, field, |line| !ours || line.contains(&place))).sum()
+        all.iter().map(|text| smaps::sum(text, field, |line| !ours || line.contains(&place))).sum()
     };
     let result = json!({
         "initialisers_kb": LARGE.0 * LARGE.1 * 4 / 1024,

@@ -22,6 +22,7 @@ mod error;
 #[cfg(feature = "cli")]
 pub(crate) mod explain;
 mod host;
+mod image;
 mod infer;
 mod kernel;
 pub mod model;
@@ -29,6 +30,7 @@ pub mod node;
 pub mod onnx;
 mod ops;
 mod plan;
+mod product;
 mod region;
 mod runner;
 mod runtime;

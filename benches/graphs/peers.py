@@ -3,10 +3,11 @@
     python benches/graphs/peers.py [--quick] [--format json] [--only PART]... [--suite N]
 
 Makes a virtual environment below target/, installs the peers in it, and builds `cargo bench --bench graphs`. `cold` begins
-with an empty cache; `again` is the same in a new process with what the first left. Importing Python and packages is left
-out; opening our cache is in. Times to the first result are those of whole processes that do one model after another, and,
-against ONNX Runtime, of a new process for each model. `--suite N` is how many small graphs the suite has (300, or 20 if it
-is to be quick). `--only` measures parts of it.
+with an empty cache; `again` is the same in a new process with what the first left; calls are timed in a third. Importing
+Python and packages is left out; opening our cache is in. Times to the first result are those of whole processes that do one
+model after another, and, against ONNX Runtime, of a new process for each model. `--suite N` is how many small graphs the
+suite has (300, or 20 if it is to be quick). `--only` and `--peer`
+measure parts of it.
 """
 
 import argparse
@@ -202,6 +203,13 @@ class Bench:
     def __init__(self, scratch, binary, seconds, count):
         self.scratch, self.binary, self.seconds, self.count = Path(scratch), binary, seconds, count
 
+    def peer(self, peer, group, calls):
+        if peer == "cachelift":
+            return self.cachelift(group, f"cache-{group}", calls)
+        if peer == "ONNX Runtime":
+            return self.onnxruntime(group, calls)
+        return self.pytensor(peer.removeprefix("PyTensor "), group, calls)
+
     def cachelift(self, group, cache, calls=True):
         models = [self.scratch / f"{name}.onnx" for name in graphs_of(group, self.count)]
         flags = [flag for flag, on in (("--quick", self.seconds < 0.3), ("--first-only", not calls)) if on]
@@ -220,13 +228,11 @@ class Bench:
         return self.child("onnxruntime", group, self.scratch, calls=calls)
 
     def group(self, name, calls=True):
-        """Each side, cold and again, by graph."""
+        """Each side, cold and again, by graph; times of calls are those of a third process, which does nothing else."""
         results = {}
-        for turn in ("cold", "again"):
-            results["cachelift", turn] = self.cachelift(name, f"cache-{name}", calls)
-            for mode in ("NUMBA", "CVM"):
-                results[f"PyTensor {mode}", turn] = self.pytensor(mode, name, calls)
-            results["ONNX Runtime", turn] = self.onnxruntime(name, calls)
+        for turn, timed in (("cold", False), ("again", False), ("calls", True))[: 3 if calls else 2]:
+            for peer in PEERS:
+                results[peer, turn] = self.peer(peer, name, timed)
         return results
 
     def alone(self, name, times):
@@ -238,6 +244,7 @@ class Bench:
         return {"cachelift_us": statistics.median(ours), "onnxruntime_us": statistics.median(theirs)}
 
 
+# The first is compared with the others.
 PEERS = ["cachelift", "PyTensor NUMBA", "PyTensor CVM", "ONNX Runtime"]
 
 
@@ -248,9 +255,9 @@ def total(results, peer, turn):
 def ratios(results):
     """By peer: how many times ours it takes, cold and again, and for a call in the median."""
     answer = {}
+    ours = results.get(("cachelift", "calls"), {})
     for peer in PEERS[1:]:
-        again = results["cachelift", "again"]
-        calls = [results[peer, "again"][n]["call_ns"] / again[n]["call_ns"] for n in again if again[n].get("call_ns")]
+        calls = [results[peer, "calls"][name]["call_ns"] / line["call_ns"] for name, line in ours.items()]
         answer[peer] = {turn: total(results, peer, turn) / total(results, "cachelift", turn) for turn in ("cold", "again")}
         answer[peer]["call"] = statistics.median(calls) if calls else None
     return answer
@@ -259,6 +266,8 @@ def ratios(results):
 def main(options):
     import importlib.metadata as metadata
 
+    if options.peer:
+        PEERS[1:] = options.peer
     versions = {package: metadata.version(package) for package in PACKAGES}
     binary = os.environ.get("GRAPHS_BENCH") or build()
     count = options.suite or (20 if options.quick else 300)
@@ -309,8 +318,8 @@ def report_ten(ten):
     for name in GRAPHS:
         cells = []
         for peer in PEERS:
-            cold, again = ten[peer, "cold"][name], ten[peer, "again"][name]
-            cells += [f"{cold['first_us'] / 1e3:.2f}", f"{again['first_us'] / 1e3:.2f}", f"{again['call_ns'] / 1e3:.2f}"]
+            cold, again = ten[peer, "cold"][name]["first_us"], ten[peer, "again"][name]["first_us"]
+            cells += [f"{cold / 1e3:.2f}", f"{again / 1e3:.2f}", f"{ten[peer, 'calls'][name]['call_ns'] / 1e3:.2f}"]
         row(name, *cells)
     row("all", *(cell for peer in PEERS for cell in (
         f"{total(ten, peer, 'cold') / 1e3:.1f}", f"{total(ten, peer, 'again') / 1e3:.1f}", "")))
@@ -321,9 +330,9 @@ def report_chains(chains):
     print("\nNine nodes over vectors, µs per call.\n")
     head("elements", "per-node", "whole", "fused", *PEERS[1:])
     for name in CHAINS:
-        ours = chains["cachelift", "again"][name]
+        ours = chains["cachelift", "calls"][name]
         calls = [ours["per_node_ns"], ours["whole_ns"], ours["call_ns"]]
-        calls += [chains[peer, "again"][name]["call_ns"] for peer in PEERS[1:]]
+        calls += [chains[peer, "calls"][name]["call_ns"] for peer in PEERS[1:]]
         row(name.removeprefix("chain"), *(f"{call / 1e3:.2f}" for call in calls))
 
 
@@ -352,6 +361,7 @@ def parse():
     parser.add_argument("--format", choices=["markdown", "json"], default="markdown")
     parser.add_argument("--only", action="append", choices=list(REPORTS), metavar="PART", help=f"one of {', '.join(REPORTS)}")
     parser.add_argument("--suite", type=int, metavar="N", help="graphs of the suite")
+    parser.add_argument("--peer", action="append", choices=PEERS[1:], metavar="PEER", help=f"one of {', '.join(PEERS[1:])}")
     return parser.parse_args()
 
 

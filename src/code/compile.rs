@@ -28,7 +28,7 @@ use crate::key::Key;
 const TRAMPOLINE: u8 = 2;
 
 /// The key of a function that is named by a digest, in this context: no function's bytes begin so.
-fn by_digest(context: &Key, digest: &Key) -> Key {
+pub(crate) fn by_digest(context: &Key, digest: &Key) -> Key {
     context.derive(b"by digest").derive(digest.as_bytes())
 }
 

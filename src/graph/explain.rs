@@ -8,6 +8,8 @@ use super::plan::Segment;
 use super::session::Prepared;
 use super::tensor::Tensor;
 use super::vm::captures;
+use crate::config::Config;
+use crate::store::{Entry, Origin, Store};
 
 /// A node of the canonical graph.
 pub(crate) struct Explained {
@@ -24,27 +26,66 @@ pub(crate) enum Role {
     Kernels(Vec<Kernel>),
     /// A view, known beforehand, or part of a later node's kernel.
     Free,
-    /// It is lowered in each run: it runs a graph, or its shapes depend on elements.
+    /// What it comes to is known in a run alone: it runs a graph, or its shapes depend on elements.
     Late,
 }
 
+/// The kernels that a cache holds, as their records are called.
+pub(crate) struct Seen(Vec<String>);
+
+impl Seen {
+    /// What lies in the cache now. The look at it leaves no record in the memory of another store.
+    pub(crate) fn of(config: &Config) -> Self {
+        let store = Store::open(config.clone());
+        let label = |entry: Entry| Some(store.inspect(&entry.key)?.record.meta().label.clone());
+        let is_kernel = |label: &String| label.contains(") -> ");
+        Seen(store.entries().into_iter().filter_map(label).filter(is_kernel).collect())
+    }
+
+    /// Why a kernel was found or made.
+    fn why(&self, kernel: &Kernel) -> String {
+        if kernel.origin() != Origin::Made {
+            return "its key was there".into();
+        }
+        let label = kernel.spec().to_string();
+        let op = |label: &str| label.split('(').next().map(str::to_owned);
+        let same = self.0.iter().filter(|other| op(other) == op(&label));
+        match same.min_by_key(|other| difference(other, &label)) {
+            None => "no kernel of its operator was there".into(),
+            Some(other) if *other == label => {
+                "one of the same operands was there, of other attributes".into()
+            }
+            Some(other) => format!("the nearest that was there is {other}"),
+        }
+    }
+}
+
+/// In how many words two labels differ.
+fn difference(a: &str, b: &str) -> usize {
+    let words =
+        |text: &str| text.split([' ', ',', '(', ')', '[', ']']).map(str::to_owned).collect();
+    let (a, b): (Vec<String>, Vec<String>) = (words(a), words(b));
+    a.len().abs_diff(b.len()) + a.iter().zip(&b).filter(|(a, b)| a != b).count()
+}
+
 impl Explained {
-    /// The role in words, a line each.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    /// The role in words, a line each. `seen` is what was there before the model was prepared.
+    pub(crate) fn lines(&self, seen: &Seen) -> Vec<String> {
         match &self.role {
             Role::Free => {
                 vec!["no kernel: a view, known beforehand, or part of a later node's kernel".into()]
             }
             Role::Late => vec![
-                "lowered in each run: it runs a graph, is from outside, or its shapes depend on elements".into(),
+                "known in a run alone: it runs a graph, is from outside, or its shapes are not fixed".into(),
             ],
             Role::Kernels(kernels) => kernels
                 .iter()
                 .map(|kernel| {
-                    let (key, origin) = (kernel.key(), kernel.origin());
+                    let (key, origin, spec) = (kernel.key(), kernel.origin(), kernel.spec());
+                    let why = seen.why(kernel);
                     match kernel.micros() {
-                        0 => format!("{key}  {origin}  {}", kernel.spec()),
-                        us => format!("{key}  {origin} in {us} µs  {}", kernel.spec()),
+                        0 => format!("{key}  {origin}: {why}  {spec}"),
+                        us => format!("{key}  {origin} in {us} µs: {why}  {spec}"),
                     }
                 })
                 .collect(),
@@ -52,10 +93,10 @@ impl Explained {
     }
 }
 
-/// Every node, in the order of the canonical graph.
-pub(crate) fn explain(prepared: &Prepared) -> Vec<Explained> {
+/// Every node, in the order of the canonical graph, for these inputs; without them, for those that the model fixes.
+pub(crate) fn explain(prepared: &Prepared, inputs: Option<&[Option<Tensor>]>) -> Vec<Explained> {
     let graph = prepared.graph();
-    let planned = prepared.planned();
+    let planned = prepared.planned(inputs);
     let mut roles: HashMap<u32, Role> = HashMap::new();
     if let Some(ready) = &planned {
         for call in &ready.plan.calls {

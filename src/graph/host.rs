@@ -48,17 +48,29 @@ impl Host {
             missing.cloned().collect()
         };
         if !missing.is_empty() {
-            let loaded = kernel::compile(&self.engine, &missing)?;
-            let Table { by_spec, order } = &mut *self.kernels.lock();
-            for (spec, kernel) in missing.into_iter().zip(loaded) {
-                by_spec.entry(spec).or_insert_with(|| {
-                    order.push(kernel.clone());
-                    kernel
-                });
-            }
+            self.adopt(kernel::compile(&self.engine, &missing)?);
         }
         let table = self.kernels.lock();
         Ok(specs.iter().map(|spec| table.by_spec[spec].clone()).collect())
+    }
+
+    /// How many of these specifications have no loaded kernel yet.
+    pub(crate) fn missing(&self, specs: &[NodeSpec]) -> usize {
+        let table = self.kernels.lock();
+        specs.iter().filter(|spec| !table.by_spec.contains_key(spec)).count()
+    }
+
+    /// Takes kernels that were loaded for others to use; gives those that are used, which may be of another.
+    pub(crate) fn adopt(&self, loaded: Vec<Kernel>) -> Vec<Kernel> {
+        let Table { by_spec, order } = &mut *self.kernels.lock();
+        let adopt = |kernel: Kernel| {
+            let used = by_spec.entry(kernel.spec().clone()).or_insert_with(|| {
+                order.push(kernel.clone());
+                kernel
+            });
+            used.clone()
+        };
+        loaded.into_iter().map(adopt).collect()
     }
 
     /// Every kernel that was loaded, in that order.

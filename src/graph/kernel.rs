@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   NodeSpecs ──keys──► Engine ──► Kernels
-//!        └ emitted only where nobody has the code
+//!        │ emitted only where nobody has the code
+//!        └ of a plan that is known: `image`
 //! ```
 
 use std::collections::HashMap;
@@ -24,7 +25,7 @@ use crate::sync::Arc;
 pub struct Kernel {
     function: Function,
     spec: Arc<NodeSpec>,
-    key: Key,
+    engine: Engine,
     origin: Origin,
     micros: u64,
 }
@@ -36,8 +37,8 @@ impl Kernel {
     }
 
     /// The key of its code in the store.
-    pub fn key(&self) -> &Key {
-        &self.key
+    pub fn key(&self) -> Key {
+        self.engine.key_by_digest(&self.spec.key())
     }
 
     /// Where its code came from.
@@ -53,6 +54,12 @@ impl Kernel {
     /// Its code, of the calling convention that [`abi`](super::abi) describes.
     pub fn function(&self) -> &Function {
         &self.function
+    }
+
+    /// A kernel of this code.
+    pub(crate) fn of(function: Function, spec: &NodeSpec, engine: &Engine, origin: Origin) -> Self {
+        let spec = Arc::new(spec.clone());
+        Kernel { function, spec, engine: engine.clone(), origin, micros: 0 }
     }
 
     /// Calls it with the words of a [`Frame`](super::abi::Frame).
@@ -75,13 +82,6 @@ impl Kernel {
 /// # Errors
 /// The first that cannot be compiled.
 pub fn compile(engine: &Engine, specs: &[NodeSpec]) -> Result<Vec<Kernel>, CodeError> {
-    let mut program = Program::new();
-    for (index, symbol) in SYMBOLS.iter().enumerate() {
-        let user = UserExternalName { namespace: ops::NAMESPACE, index: index as u32 };
-        program.declare(user, symbol.name)?;
-        program.symbol(symbol.name, symbol.address())?;
-    }
-    let config = engine.target().isa().frontend_config();
     let mut numbers: HashMap<&NodeSpec, usize> = HashMap::new();
     let mut distinct = Vec::new();
     let mut places = Vec::with_capacity(specs.len());
@@ -92,7 +92,35 @@ pub fn compile(engine: &Engine, specs: &[NodeSpec]) -> Result<Vec<Kernel>, CodeE
         });
         places.push(number);
     }
-    for (number, spec) in distinct.iter().enumerate() {
+    let mut program = program(engine, &distinct)?;
+    for symbol in SYMBOLS {
+        program.symbol(symbol.name, symbol.address())?;
+    }
+    let loaded = engine.load(program)?;
+    let kernels: Vec<Kernel> = loaded
+        .units()
+        .zip(&distinct)
+        .enumerate()
+        .map(|(number, (unit, spec))| Kernel {
+            function: loaded.function(&name(number)).expect("it was defined").clone(),
+            spec: Arc::clone(spec),
+            engine: engine.clone(),
+            origin: unit.origin,
+            micros: unit.micros,
+        })
+        .collect();
+    Ok(places.into_iter().map(|number| kernels[number].clone()).collect())
+}
+
+/// A program of these kernels. What they call is declared, and has no address yet.
+pub(crate) fn program(engine: &Engine, specs: &[Arc<NodeSpec>]) -> Result<Program, CodeError> {
+    let mut program = Program::new();
+    for (index, symbol) in SYMBOLS.iter().enumerate() {
+        let user = UserExternalName { namespace: ops::NAMESPACE, index: index as u32 };
+        program.declare(user, symbol.name)?;
+    }
+    let config = engine.target().isa().frontend_config();
+    for (number, spec) in specs.iter().enumerate() {
         let (named, built) = (Arc::clone(spec), Arc::clone(spec));
         let recipe = Recipe {
             digest: spec.key(),
@@ -103,24 +131,11 @@ pub fn compile(engine: &Engine, specs: &[NodeSpec]) -> Result<Vec<Kernel>, CodeE
         let declaration = ops::declaration(config.default_call_conv);
         program.define_by(&name(number), declaration, recipe)?;
     }
-    let loaded = engine.load(program)?;
-    let kernels: Vec<Kernel> = loaded
-        .units()
-        .zip(&distinct)
-        .enumerate()
-        .map(|(number, (unit, spec))| Kernel {
-            function: loaded.function(&name(number)).expect("it was defined").clone(),
-            spec: Arc::clone(spec),
-            key: unit.key,
-            origin: unit.origin,
-            micros: unit.micros,
-        })
-        .collect();
-    Ok(places.into_iter().map(|number| kernels[number].clone()).collect())
+    Ok(program)
 }
 
 /// The name of a kernel in its program.
-fn name(number: usize) -> String {
+pub(crate) fn name(number: usize) -> String {
     format!("kernel {number}")
 }
 

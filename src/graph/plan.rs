@@ -44,6 +44,8 @@ pub(crate) struct Plan {
     pub(crate) arena: usize,
     /// What the graph gives back.
     pub(crate) outputs: Vec<Held>,
+    /// Names the image of its code, if it has one.
+    pub(crate) image: Option<[u8; 32]>,
 }
 
 /// A call of a kernel.

@@ -2,26 +2,35 @@
 //!
 //! ```text
 //!   inputs ──shapes──► plan of this process ──miss──► store, under the graph's key and the shapes ──miss──► build
-//!                         └──► kernels, in one go through the store
+//!                         └──► its code: one image, or kernels in one go through the store
 //! ```
 
 use std::collections::HashMap;
 
 use super::error::GraphError;
 use super::host::Host;
+use super::image::{self, Code};
 use super::infer::{CONTROL, Fact, is_known};
 use super::model::{Attribute, Graph, Node};
 use super::plan::{self, Plan};
 use super::session::Mode;
 use super::tensor::{Dims, ElementType, Tensor};
 use super::vm::{Control, Profile, Ready};
-use super::whole;
 use crate::key::Key;
 use crate::store::{Draft, Meta, Origin};
 use crate::sync::{Arc, Mutex};
 
 /// The types of a graph's inputs; `None`: left to its default.
 pub(crate) type Signature = Vec<Option<(ElementType, Dims)>>;
+
+/// The types of these inputs.
+pub(crate) fn signature(inputs: &[Option<Tensor>]) -> Signature {
+    let ty = |tensor: &Tensor| (tensor.element(), Dims::from_slice(tensor.dims()));
+    inputs.iter().map(|input| input.as_ref().map(ty)).collect()
+}
+
+/// How many plans of a graph are held at most: a loop whose state grows has another in each turn.
+const MOST_PLANS: usize = 1024;
 
 /// A graph, in its canonical form, that can be run.
 pub(crate) struct Runner {
@@ -69,7 +78,11 @@ impl Runner {
             return Ok(planned.clone());
         }
         let planned = self.make(signature)?;
-        self.plans.lock().insert(signature.clone(), planned.clone());
+        let mut plans = self.plans.lock();
+        if plans.len() == MOST_PLANS {
+            plans.clear();
+        }
+        plans.insert(signature.clone(), planned.clone());
         Ok(planned)
     }
 
@@ -105,11 +118,7 @@ impl Runner {
                 Err(_) => build()?,
             },
         };
-        let kernels = self.host.kernels(&plan.specs)?;
-        let entries = match self.mode {
-            Mode::Whole => whole::entries(&self.host.engine, &plan, &kernels)?,
-            _ => Vec::new(),
-        };
+        let Code { kernels, entries } = image::code(&self.host, &plan, self.mode)?;
         let ready = Arc::new(Ready::new(plan, kernels, entries, &self.graph)?);
         Ok(Planned { ready, key, origin })
     }
@@ -155,9 +164,7 @@ impl Runner {
         inputs: &[Option<Tensor>],
         profile: Option<&mut Profile>,
     ) -> Result<Vec<Tensor>, GraphError> {
-        let ty = |tensor: &Tensor| (tensor.element(), Dims::from_slice(tensor.dims()));
-        let signature: Signature = inputs.iter().map(|input| input.as_ref().map(ty)).collect();
-        let planned = self.plan(&signature)?;
+        let planned = self.plan(&signature(inputs))?;
         planned.ready.run(&self.graph, &self.host, self, inputs, profile)
     }
 

@@ -75,10 +75,13 @@ impl Session {
     ///
     /// If there is no code generator for this machine.
     pub fn new(store: Store) -> Result<Self, GraphError> {
-        Ok(Self::on(Engine::new(store, Target::host()?)))
+        // Images are of position-independent code, which is as fast: kernels refer to nothing but a few functions.
+        let flags: &[_] = if cfg!(target_arch = "x86_64") { &[("is_pic", "true")] } else { &[] };
+        Ok(Self::on(Engine::new(store, Target::host_with(flags)?)))
     }
 
-    /// A session over an engine.
+    /// A session over an engine. Where its target is position-independent, what a plan takes is kept as one image besides,
+    /// which is what later processes load.
     pub fn on(engine: Engine) -> Self {
         Session { host: Arc::new(Host::new(engine)) }
     }
@@ -108,7 +111,7 @@ impl Session {
     /// # Errors
     ///
     /// If an op is not supported, which is said before anything is compiled, a node does not take its inputs, an output is
-    /// of another type than the model says, or a kernel cannot be compiled.
+    /// of another type or shape than the model says, or a kernel cannot be compiled.
     pub fn prepare(&self, model: &Model, mode: Mode) -> Result<Prepared, GraphError> {
         runner::check_ops(&model.graph, &self.host)?;
         let graph = &model.graph;
@@ -119,7 +122,7 @@ impl Session {
         });
         let inputs: Vec<Input> = inputs.collect();
         let outputs = graph.outputs.iter().map(|id| graph.name_of(*id).to_owned()).collect();
-        let declared = graph.outputs.iter().map(|id| graph.values[id.index()].ty.element).collect();
+        let declared = graph.outputs.iter().map(|id| graph.values[id.index()].ty.clone()).collect();
         let Canonical { mut graph, key, contents } = structure::canonical(graph);
         constants::share(&mut graph, &contents, self.host.engine.store());
         let runner = Runner::new(graph, key, mode, Arc::clone(&self.host));
@@ -127,8 +130,8 @@ impl Session {
         if let Some(signature) = prepared.fixed() {
             let planned = prepared.0.runner.plan(&signature)?;
             for (place, held) in planned.ready.plan.outputs.iter().enumerate() {
-                if let Held::At(Place { element, .. }) = held {
-                    prepared.check_output(place, *element)?;
+                if let Held::At(Place { element, region, .. }) = held {
+                    prepared.check_output(place, *element, &region.dims)?;
                 }
             }
         }
@@ -154,8 +157,8 @@ struct Inner {
     runner: Runner,
     inputs: Vec<Input>,
     outputs: Vec<String>,
-    /// The outputs' element types, where the model says them.
-    declared: Vec<Option<ElementType>>,
+    /// What the model says of its outputs.
+    declared: Vec<ValueType>,
     mode: Mode,
 }
 
@@ -289,22 +292,30 @@ impl Prepared {
         }
         let outputs = self.0.runner.run(&inputs, profile)?;
         for (place, output) in outputs.iter().enumerate() {
-            self.check_output(place, output.element())?;
+            self.check_output(place, output.element(), output.dims())?;
         }
         Ok(outputs)
     }
 
-    /// Checks an output against what the model says of it: its type. Its dimensions are often left as they were by tools that
-    /// changed the graph, and do no harm.
-    fn check_output(&self, place: usize, element: ElementType) -> Result<(), GraphError> {
-        match self.0.declared[place] {
-            Some(declared) if declared != element => {
-                let reason =
-                    format!("the model says it is of type {declared}, but it is {element}");
-                Err(GraphError::invalid(format!("output \"{}\"", self.0.outputs[place]), reason))
-            }
-            _ => Ok(()),
+    /// Checks an output against what the model says of it: its type, and dimensions that are numbers. Those that are names
+    /// are not compared with the inputs': exporters give one name to whatever they do not know.
+    fn check_output(
+        &self,
+        place: usize,
+        element: ElementType,
+        dims: &[usize],
+    ) -> Result<(), GraphError> {
+        let declared = &self.0.declared[place];
+        let is_type = declared.element.is_none_or(|other| other == element);
+        let is_shape = declared.dims.as_ref().is_none_or(|other| {
+            let is_size = |(dim, size): (&Dim, &usize)| !matches!(dim, Dim::Known(k) if k != size);
+            other.len() == dims.len() && other.iter().zip(dims).all(is_size)
+        });
+        if is_type && is_shape {
+            return Ok(());
         }
+        let reason = format!("the model says it is {declared}, but it is {element}{dims:?}");
+        Err(GraphError::invalid(format!("output \"{}\"", self.0.outputs[place]), reason))
     }
 
     /// The types of the inputs, if the model fixes them all.
@@ -325,10 +336,14 @@ impl Prepared {
         self.0.inputs.iter().map(input).collect()
     }
 
-    /// What runs the model for its fixed shapes.
+    /// What runs the model on these inputs; without them, on those of its fixed shapes.
     #[cfg(feature = "cli")]
-    pub(crate) fn planned(&self) -> Option<Arc<Ready>> {
-        Some(self.0.runner.plan(&self.fixed()?).ok()?.ready)
+    pub(crate) fn planned(&self, inputs: Option<&[Option<Tensor>]>) -> Option<Arc<Ready>> {
+        let signature = match inputs {
+            Some(inputs) => runner::signature(inputs),
+            None => self.fixed()?,
+        };
+        Some(self.0.runner.plan(&signature).ok()?.ready)
     }
 
     pub(crate) fn graph(&self) -> &Graph {
@@ -348,9 +363,9 @@ mod tests {
     use crate::config::{self, Config};
     use crate::graph::Builder;
 
-    /// Meant to catch: the declared type not compared, when shapes are fixed, or when they are not.
+    /// When shapes are fixed, and when they are not.
     #[test]
-    fn an_output_is_of_the_type_that_the_model_says() {
+    fn an_output_is_what_the_model_says() {
         let off = Config::default().mode(config::Mode::Off);
         let session = Session::new(Store::open(off)).unwrap();
         for fixed in [true, false] {
@@ -363,14 +378,30 @@ mod tests {
             graph.output("y", &shape);
             let mut model = graph.finish().unwrap();
             let output = model.graph.outputs[0].index();
-            let mut run = |declared: ElementType| {
-                model.graph.values[output].ty.element = Some(declared);
+            let mut run = |element: ElementType, dims: Option<Vec<Dim>>| {
+                model.graph.values[output].ty = ValueType { element: Some(element), dims };
                 let model = session.prepare(&model, Mode::Fused)?;
-                model.run(&[Tensor::from_slice(&[2], &[1.0_f32, -2.0])])
+                // What is fixed is checked before anything runs.
+                match fixed {
+                    true => Ok(Vec::new()),
+                    false => model.run(&[Tensor::from_slice(&[2], &[1.0_f32, -2.0])]),
+                }
             };
-            assert!(run(ElementType::F32).is_ok());
-            let error = run(ElementType::I64).unwrap_err().to_string();
-            assert_eq!(error, "output \"y\": the model says it is of type i64, but it is f32");
+            let good = [None, Some(vec![Dim::Known(2)]), Some(vec![Dim::Symbol("n".into())])];
+            for dims in good {
+                assert!(run(ElementType::F32, dims).is_ok());
+            }
+            let wrong = [
+                (ElementType::I64, None, "i64[...]"),
+                (ElementType::F32, Some(vec![Dim::Known(3)]), "f32[3]"),
+                (ElementType::F32, Some(vec![]), "f32[]"),
+                (ElementType::F32, Some(vec![Dim::Known(2), Dim::Unknown]), "f32[2, ?]"),
+            ];
+            for (element, dims, said) in wrong {
+                let error = run(element, dims).unwrap_err().to_string();
+                let wanted = format!("output \"y\": the model says it is {said}, but it is f32[2]");
+                assert_eq!(error, wanted);
+            }
         }
     }
 }

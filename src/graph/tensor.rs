@@ -113,18 +113,72 @@ impl fmt::Display for ElementType {
 pub trait Element: Plain {
     /// The element type.
     const TYPE: ElementType;
+
+    /// An integer or truth value in the range of `i64`.
+    fn to_i64(self) -> Option<i64>;
+
+    /// The nearest `f64`.
+    fn to_f64(self) -> f64;
 }
 
 macro_rules! elements {
-    ($($rust:ty => $element:ident),*) => {
+    ($($rust:ty => $element:ident, $int:expr, $float:expr;)*) => {
         $(impl Element for $rust {
             const TYPE: ElementType = ElementType::$element;
+
+            fn to_i64(self) -> Option<i64> {
+                let convert: fn(Self) -> Option<i64> = $int;
+                convert(self)
+            }
+
+            fn to_f64(self) -> f64 {
+                let convert: fn(Self) -> f64 = $float;
+                convert(self)
+            }
         })*
     };
 }
 
-elements!(f32 => F32, f64 => F64, i8 => I8, i16 => I16, i32 => I32, i64 => I64,
-    u8 => U8, u16 => U16, u32 => U32, u64 => U64, bool => Bool);
+elements! {
+    f32 => F32, |_| None, f64::from;
+    f64 => F64, |_| None, |x| x;
+    i8 => I8, |x| Some(x.into()), f64::from;
+    i16 => I16, |x| Some(x.into()), f64::from;
+    i32 => I32, |x| Some(x.into()), f64::from;
+    i64 => I64, Some, |x| x as f64;
+    u8 => U8, |x| Some(x.into()), f64::from;
+    u16 => U16, |x| Some(x.into()), f64::from;
+    u32 => U32, |x| Some(x.into()), f64::from;
+    u64 => U64, |x| x.try_into().ok(), |x| x as f64;
+    bool => Bool, |x| Some(x.into()), |x| f64::from(u8::from(x));
+}
+
+/// An expression in which a name stands for the Rust type of an element type.
+macro_rules! with_element {
+    ($element:expr, $name:ident => $body:expr) => {{
+        use $crate::graph::tensor::ElementType;
+        macro_rules! of {
+            ($rust:ty) => {{
+                type $name = $rust;
+                $body
+            }};
+        }
+        match $element {
+            ElementType::F32 => of!(f32),
+            ElementType::F64 => of!(f64),
+            ElementType::I8 => of!(i8),
+            ElementType::I16 => of!(i16),
+            ElementType::I32 => of!(i32),
+            ElementType::I64 => of!(i64),
+            ElementType::U8 => of!(u8),
+            ElementType::U16 => of!(u16),
+            ElementType::U32 => of!(u32),
+            ElementType::U64 => of!(u64),
+            ElementType::Bool => of!(bool),
+        }
+    }};
+}
+pub(crate) use with_element;
 
 /// A tensor that is too large for this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -348,48 +402,17 @@ impl Tensor {
     /// Integers and truth values as `i64`, in row-major order; `None` of floating-point numbers and of `u64`s above
     /// the range.
     pub fn to_i64s(&self) -> Option<Vec<i64>> {
-        fn all<T: Element + TryInto<i64>>(tensor: &Tensor) -> Option<Vec<i64>> {
-            tensor.to_vec::<T>()?.into_iter().map(|value| value.try_into().ok()).collect()
+        if self.element.is_float() {
+            return None;
         }
-        match self.element {
-            ElementType::F32 | ElementType::F64 => None,
-            ElementType::I8 => all::<i8>(self),
-            ElementType::I16 => all::<i16>(self),
-            ElementType::I32 => all::<i32>(self),
-            ElementType::I64 => all::<i64>(self),
-            ElementType::U8 => all::<u8>(self),
-            ElementType::U16 => all::<u16>(self),
-            ElementType::U32 => all::<u32>(self),
-            ElementType::U64 => all::<u64>(self),
-            ElementType::Bool => all::<bool>(self),
-        }
+        with_element!(self.element, T => self.to_vec::<T>()?.into_iter().map(T::to_i64).collect())
     }
 
     /// Numbers and truth values as `f64`, in row-major order, rounded where they must be.
     pub fn to_f64s(&self) -> Vec<f64> {
-        macro_rules! all {
-            ($rust:ty) => {
-                self.to_vec::<$rust>().unwrap_or_default().into_iter().map(|v| v as f64).collect()
-            };
-        }
-        match self.element {
-            ElementType::F32 => all!(f32),
-            ElementType::F64 => all!(f64),
-            ElementType::I8 => all!(i8),
-            ElementType::I16 => all!(i16),
-            ElementType::I32 => all!(i32),
-            ElementType::I64 => all!(i64),
-            ElementType::U8 => all!(u8),
-            ElementType::U16 => all!(u16),
-            ElementType::U32 => all!(u32),
-            ElementType::U64 => all!(u64),
-            ElementType::Bool => self
-                .to_vec::<bool>()
-                .unwrap_or_default()
-                .into_iter()
-                .map(|v| f64::from(u8::from(v)))
-                .collect(),
-        }
+        with_element!(self.element, T => {
+            self.to_vec::<T>().unwrap_or_default().into_iter().map(T::to_f64).collect()
+        })
     }
 
     /// The same elements in row-major order without gaps: itself if they lie so, else a copy.

@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!   inputs, slots, arena, constants ──addresses──► words ──► kernel, kernel, …   (or one entry that calls them)
-//!                                                     └ a node with unknown shapes: lowered now, then called
+//!                                                     └ a node with unknown shapes: lowered once for each, then called
 //! ```
 
-use super::abi::{Status, View};
+use super::abi::{Call, Frame, Status, View};
 use super::bind;
 use super::error::GraphError;
 use super::host::Host;
-use super::infer::{self, Arg, Fact, Lowered, Source, Stop, ViewOp, Work};
+use super::infer::{self, Arg, Fact, Lowered, Source, Stop, Type, ViewOp, Work};
 use super::kernel::Kernel;
 use super::model::{Attribute, Graph, Node, ValueId};
 use super::plan::{Base, Constant, Held, Plan, Segment, apply};
-use super::tensor::{Buffer, ElementType, Tensor, TooLarge};
+use super::tensor::{Buffer, Dims, ElementType, Strides, Tensor, TooLarge};
 use super::whole::Entry;
-use crate::sync::{self, Mutex};
+use crate::sync::{self, Arc, Mutex};
 
 /// A plan with all that it takes to run it.
 pub(crate) struct Ready {
@@ -24,8 +24,22 @@ pub(crate) struct Ready {
     constants: Vec<Tensor>,
     /// The compiled entry of each segment of calls; empty if the calls are made one by one.
     entries: Vec<Option<Entry>>,
+    /// What nodes were lowered to while the graph ran, by their segments.
+    late: Vec<Mutex<Vec<(Layouts, Arc<Bound>)>>>,
     /// Memory of runs that are over.
     scratch: Mutex<Vec<Scratch>>,
+}
+
+/// Types, dimensions and strides of a node's inputs.
+type Layouts = Vec<Option<(ElementType, Dims, Strides)>>;
+
+/// How many layouts of its inputs a node is remembered for.
+const MOST_LAYOUTS: usize = 16;
+
+/// A lowered node, with what it calls.
+pub(crate) struct Bound {
+    lowered: Lowered,
+    call: Option<(Frame, Kernel)>,
 }
 
 /// The memory of one run at a time.
@@ -76,8 +90,9 @@ impl Ready {
             }
         };
         let constants = plan.constants.iter().map(constant).collect::<Result<_, _>>()?;
+        let late = plan.segments.iter().map(|_| Mutex::default()).collect();
         let scratch = Mutex::new(Vec::new());
-        Ok(Ready { plan, kernels, constants, entries, scratch })
+        Ok(Ready { plan, kernels, constants, entries, late, scratch })
     }
 
     /// Runs the graph on inputs of the shapes that the plan is for.
@@ -174,7 +189,7 @@ impl Ready {
                         .map(|held| held.as_ref().map(|held| self.tensor(held, inputs, slots)))
                         .collect();
                     let node = &graph.nodes[*number as usize];
-                    let results = run_node(graph, *number, node, &read, host, control)?;
+                    let results = self.node(at, graph, *number, node, &read, host, control)?;
                     for (place, slot) in outputs.iter().enumerate() {
                         let Some(slot) = slot else { continue };
                         let Some(result) = results.get(place) else {
@@ -190,6 +205,72 @@ impl Ready {
             }
         }
         Ok(())
+    }
+
+    /// Runs a node whose inputs' types were not known when the plan was made.
+    #[expect(clippy::too_many_arguments, reason = "the state of a run")]
+    fn node(
+        &self,
+        segment: usize,
+        graph: &Graph,
+        number: u32,
+        node: &Node,
+        inputs: &[Option<Tensor>],
+        host: &Host,
+        control: &dyn Control,
+    ) -> Result<Vec<Tensor>, GraphError> {
+        if !node.domain.is_empty() {
+            let Some(op) = host.op(node) else {
+                return Err(GraphError::node(graph, node, "the op is not supported"));
+            };
+            return op(node, inputs).map_err(|reason| GraphError::node(graph, node, reason));
+        }
+        if infer::CONTROL.contains(&node.op.as_str()) {
+            return control.run(number, node, inputs);
+        }
+        let layout = |tensor: &Tensor| {
+            (
+                tensor.element(),
+                Dims::from_slice(tensor.dims()),
+                Strides::from_slice(tensor.strides()),
+            )
+        };
+        let layouts: Layouts = inputs.iter().map(|input| input.as_ref().map(layout)).collect();
+        let late = &self.late[segment];
+        let known = late.lock().iter().find(|(other, _)| *other == layouts).map(|(_, b)| b.clone());
+        if let Some(bound) = known {
+            return run_bound(graph, node, &bound, inputs);
+        }
+        let fact = |with_value: bool| {
+            move |tensor: &Tensor| Fact {
+                element: tensor.element(),
+                dims: tensor.dims().into(),
+                value: with_value.then(|| tensor.clone()),
+            }
+        };
+        let facts = |with_values: bool| -> Vec<Option<Fact>> {
+            inputs.iter().map(|input| input.as_ref().map(fact(with_values))).collect()
+        };
+        let wrong = |reason| GraphError::node(graph, node, reason);
+        match infer::lower(node, &facts(false)) {
+            Ok(lowered) => {
+                let bound = Arc::new(bound(lowered, inputs, host)?);
+                let mut late = late.lock();
+                if late.len() == MOST_LAYOUTS {
+                    late.clear();
+                }
+                late.push((layouts, Arc::clone(&bound)));
+                drop(late);
+                run_bound(graph, node, &bound, inputs)
+            }
+            Err(Stop::Wrong(reason)) => Err(wrong(reason)),
+            // It depends on elements, which are others in every run.
+            Err(Stop::Unknown) => match infer::lower(node, &facts(true)) {
+                Ok(lowered) => run_lowered(graph, node, lowered, inputs, host),
+                Err(Stop::Wrong(reason)) => Err(wrong(reason)),
+                Err(Stop::Unknown) => Err(wrong("an input is not known".into())),
+            },
+        }
     }
 
     /// Memory for a run, with the addresses that never change.
@@ -241,84 +322,83 @@ pub(crate) fn captures(node: &Node) -> impl Iterator<Item = ValueId> {
     bodies.flat_map(|body| body.captures.iter().copied())
 }
 
-fn run_node(
-    graph: &Graph,
-    number: u32,
-    node: &Node,
-    inputs: &[Option<Tensor>],
-    host: &Host,
-    control: &dyn Control,
-) -> Result<Vec<Tensor>, GraphError> {
-    if !node.domain.is_empty() {
-        let Some(op) = host.op(node) else {
-            return Err(GraphError::node(graph, node, "the op is not supported"));
-        };
-        return op(node, inputs).map_err(|reason| GraphError::node(graph, node, reason));
-    }
-    if infer::CONTROL.contains(&node.op.as_str()) {
-        return control.run(number, node, inputs);
-    }
-    let fact = |tensor: &Tensor| Fact {
-        element: tensor.element(),
-        dims: tensor.dims().into(),
-        value: Some(tensor.clone()),
+/// Binds a lowered node to inputs of these layouts.
+fn bound(lowered: Lowered, inputs: &[Option<Tensor>], host: &Host) -> Result<Bound, GraphError> {
+    let Work::Kernel { op, inputs: args, reshaped } = &lowered.work else {
+        return Ok(Bound { lowered, call: None });
     };
-    let facts: Vec<_> = inputs.iter().map(|input| input.as_ref().map(fact)).collect();
-    match infer::lower(node, &facts) {
-        Ok(lowered) => run_lowered(graph, node, &lowered, inputs, host),
-        Err(Stop::Wrong(reason)) => Err(GraphError::node(graph, node, reason)),
-        Err(Stop::Unknown) => Err(GraphError::node(graph, node, "an input is not known")),
-    }
+    let arg = |one: &Option<Arg>| one.as_ref().map(|one| View::from(&seen(one, inputs)));
+    let args: Vec<_> = args.iter().map(arg).collect();
+    let result = |(at, ty): (usize, &Type)| {
+        let dims = reshaped.as_ref().map_or(&ty.dims, |dims| &dims[at]);
+        Some(View::contiguous(ty.element, dims))
+    };
+    let results: Vec<_> = lowered.outputs.iter().enumerate().map(result).collect();
+    let Call { spec, frame } = bind(op, &args, &results);
+    let kernel = host.kernels(std::slice::from_ref(&spec))?.remove(0);
+    Ok(Bound { lowered, call: Some((frame, kernel)) })
 }
 
 /// Runs a lowered node on tensors.
 pub(crate) fn run_lowered(
     graph: &Graph,
     node: &Node,
-    lowered: &Lowered,
+    lowered: Lowered,
     inputs: &[Option<Tensor>],
     host: &Host,
 ) -> Result<Vec<Tensor>, GraphError> {
-    let arg = |arg: &Arg| -> Tensor {
-        let tensor = match &arg.from {
-            Source::Constant(tensor) => tensor.clone(),
-            Source::Input(index) => inputs[*index].clone().expect("an input that was lowered"),
-        };
-        arg.views.iter().fold(tensor, |tensor, op| view(&tensor, op))
-    };
-    let (op, args, reshaped) = match &lowered.work {
+    run_bound(graph, node, &bound(lowered, inputs, host)?, inputs)
+}
+
+/// Runs a node on inputs of the layouts that it was bound to.
+fn run_bound(
+    graph: &Graph,
+    node: &Node,
+    bound: &Bound,
+    inputs: &[Option<Tensor>],
+) -> Result<Vec<Tensor>, GraphError> {
+    let Bound { lowered, call } = bound;
+    let (args, reshaped) = match &lowered.work {
         Work::Known(tensors) => return Ok(tensors.clone()),
-        Work::Views(args) => return Ok(args.iter().map(arg).collect()),
-        Work::Kernel { op, inputs, reshaped } => (op, inputs, reshaped),
+        Work::Views(args) => return Ok(args.iter().map(|arg| seen(arg, inputs)).collect()),
+        Work::Kernel { inputs, reshaped, .. } => (inputs, reshaped),
     };
-    let args: Vec<Option<Tensor>> = args.iter().map(|one| one.as_ref().map(arg)).collect();
+    let (frame, kernel) = call.as_ref().expect("a kernel was bound");
+    let args: Vec<Option<Tensor>> =
+        args.iter().map(|arg| arg.as_ref().map(|arg| seen(arg, inputs))).collect();
     let mut outputs = Vec::with_capacity(lowered.outputs.len());
     for (at, ty) in lowered.outputs.iter().enumerate() {
         let dims = reshaped.as_ref().map_or(&ty.dims, |dims| &dims[at]);
         outputs.push(Tensor::zeros(ty.element, dims)?);
     }
-    let views: Vec<_> = args.iter().map(|arg| arg.as_ref().map(View::from)).collect();
-    let results: Vec<_> = outputs.iter().map(|output| Some(View::from(output))).collect();
-    let mut call = bind(op, &views, &results);
-    let count = call.spec.inputs.len();
+    let mut frame = frame.clone();
+    let count = kernel.spec().inputs.len();
     for (at, arg) in args.iter().enumerate().take(count) {
         if let Some(arg) = arg {
-            call.frame.set_address(at, arg.as_ptr());
+            frame.set_address(at, arg.as_ptr());
         }
     }
     for (at, output) in outputs.iter_mut().enumerate() {
         let start = output.as_mut_ptr().expect("a new tensor is nobody else's");
-        call.frame.set_address(count + at, start);
+        frame.set_address(count + at, start);
     }
-    let kernel = host.kernels(std::slice::from_ref(&call.spec))?.remove(0);
-    // SAFETY: the frame was bound for this kernel and these tensors, which live until it returns; the outputs are
-    // new.
-    let status = unsafe { kernel.call(&call.frame.words) };
+    // SAFETY: the frame was bound for this kernel and tensors of these layouts, which live until it returns; the
+    // outputs are new.
+    let status = unsafe { kernel.call(&frame.words) };
     if status != Status::Done {
         return Err(GraphError::node(graph, node, reason(status)));
     }
     let shaped = outputs.into_iter().zip(&lowered.outputs);
     Ok(shaped.map(|(output, ty)| output.reshape(&ty.dims).expect("equally many")).collect())
+}
+
+/// What an argument is of a node's inputs.
+fn seen(arg: &Arg, inputs: &[Option<Tensor>]) -> Tensor {
+    let tensor = match &arg.from {
+        Source::Constant(tensor) => tensor.clone(),
+        Source::Input(index) => inputs[*index].clone().expect("an input that was lowered"),
+    };
+    arg.views.iter().fold(tensor, |tensor, op| view(&tensor, op))
 }
 
 fn view(tensor: &Tensor, op: &ViewOp) -> Tensor {
@@ -341,5 +421,52 @@ fn reason(status: Status) -> &'static str {
         Status::Done => "it is done",
         Status::IndexOutOfRange => "an index is outside of its axis",
         Status::LengthOutOfRange => "a length is negative or more than the axis has",
+    }
+}
+
+#[cfg(all(test, feature = "cli"))]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Mode as CacheMode};
+    use crate::graph::{Builder, Mode, Model, Session};
+    use crate::store::Store;
+
+    /// `1 - x'`, where `x'` is `x` or its transpose, as the condition has it.
+    fn model() -> Model {
+        let mut graph = Builder::new();
+        let condition = graph.input("condition", ElementType::Bool, &[]);
+        let x = graph.input("x", ElementType::F32, &[2, 2]);
+        let branch = |op: &str| {
+            let mut body = Builder::new();
+            let x = body.capture(&x);
+            let y = body.op(op, &[&x]);
+            body.output("y", &y);
+            body.into_body().unwrap()
+        };
+        let branches = [("then_branch", branch("Identity")), ("else_branch", branch("Transpose"))];
+        let chosen = graph.op_with("If", &[Some(&condition)], &branches, 1).remove(0);
+        let one = graph.constant(Tensor::scalar(1.0_f32));
+        let y = graph.op("Sub", &[&one, &chosen]);
+        graph.output("y", &y);
+        graph.finish().unwrap()
+    }
+
+    /// Its inputs come in two layouts, each in many runs.
+    #[test]
+    fn what_follows_a_branch_is_lowered_once_for_each_layout() {
+        let session = Session::new(Store::open(Config::default().mode(CacheMode::Off))).unwrap();
+        let prepared = session.prepare(&model(), Mode::Fused).unwrap();
+        let x = Tensor::from_slice(&[2, 2], &[1.0_f32, 2.0, 3.0, 4.0]);
+        for _ in 0..3 {
+            for (condition, expected) in
+                [(true, [0.0, -1.0, -2.0, -3.0]), (false, [0.0, -2.0, -1.0, -3.0])]
+            {
+                let inputs = [Tensor::scalar(condition), x.clone()];
+                assert_eq!(prepared.run(&inputs).unwrap()[0].to_f64s(), expected);
+            }
+        }
+        let ready = prepared.planned(None).unwrap();
+        let remembered = ready.late.iter().map(|late| late.lock().len());
+        assert_eq!(remembered.collect::<Vec<_>>(), [0, 2]);
     }
 }

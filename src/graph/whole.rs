@@ -14,19 +14,19 @@ use cranelift_codegen::ir::{
     AbiParam, BlockArg, ExtFuncData, ExternalName, Function as Clif, InstBuilder, Signature,
     UserExternalName, UserFuncName,
 };
-use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
+use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
 use super::abi::Status;
 use super::error::GraphError;
-use super::kernel::Kernel;
+use super::kernel::{self, Kernel};
 use super::plan::{CallSite, Plan, Segment};
-use crate::code::{Engine, Function, Program};
+use crate::code::{CodeError, Engine, Function, Image, Program};
 
-/// The namespace of kernels' names.
-const NAMESPACE: u32 = 1;
+/// The namespace of kernels' names in the entry of the first segment; that of the next is one more. No key depends on it.
+const FIRST_NAMESPACE: u32 = 1;
 /// How many calls one entry makes at most: a function of many blocks takes long to compile.
-const MOST: usize = 4096;
+const MOST: u32 = 4096;
 
 /// A loaded entry. It keeps its kernels loaded.
 pub(crate) struct Entry {
@@ -56,53 +56,90 @@ pub(crate) fn entries(
     plan: &Plan,
     kernels: &[Kernel],
 ) -> Result<Vec<Option<Entry>>, GraphError> {
-    let conv = engine.target().isa().default_call_conv();
-    let config = engine.target().isa().frontend_config();
     let mut programs = Vec::new();
     let mut places = Vec::new();
-    for (at, segment) in plan.segments.iter().enumerate() {
-        let Segment::Calls(start, end) = segment else { continue };
-        let calls = &plan.calls[*start as usize..*end as usize];
-        if calls.len() > MOST {
-            continue;
-        }
-        let mut order: Vec<u32> = Vec::new();
-        let numbers: Vec<u32> = calls
-            .iter()
-            .map(|call| {
-                let found = order.iter().position(|spec| *spec == call.spec);
-                found.unwrap_or_else(|| {
-                    order.push(call.spec);
-                    order.len() - 1
-                }) as u32
-            })
-            .collect();
+    for (at, calls) in segments(plan) {
         let mut program = Program::new();
-        for (number, spec) in order.iter().enumerate() {
-            let name = format!("kernel {number}");
-            let user = UserExternalName { namespace: NAMESPACE, index: number as u32 };
-            program.declare(user, &name)?;
-            program.symbol(&name, kernels[*spec as usize].function().address())?;
+        for spec in define(&mut program, engine, at, calls)? {
+            let kernel = &kernels[spec as usize];
+            program.symbol(&kernel::name(spec as usize), kernel.function().address())?;
         }
-        program.define("entry", entry(calls, &numbers, conv, config))?;
         programs.push(program);
         places.push(at);
     }
     let mut entries: Vec<Option<Entry>> = plan.segments.iter().map(|_| None).collect();
     for (at, loaded) in places.into_iter().zip(engine.load_many(programs)) {
-        let function = loaded?.function("entry").expect("it was defined").clone();
+        let function = loaded?.function(&name(at)).expect("it was defined").clone();
         entries[at] = Some(Entry { function });
     }
     Ok(entries)
 }
 
-fn entry(
+/// Adds the entries of a plan to a program of its kernels.
+pub(crate) fn define_all(
+    program: &mut Program,
+    engine: &Engine,
+    plan: &Plan,
+) -> Result<(), CodeError> {
+    for (at, calls) in segments(plan) {
+        define(program, engine, at, calls)?;
+    }
+    Ok(())
+}
+
+/// The entries of a plan that lie in an image of that program.
+pub(crate) fn entries_of(image: &Image, plan: &Plan) -> Option<Vec<Option<Entry>>> {
+    let mut entries: Vec<Option<Entry>> = plan.segments.iter().map(|_| None).collect();
+    for (at, _) in segments(plan) {
+        entries[at] = Some(Entry { function: image.function(&name(at))? });
+    }
+    Some(entries)
+}
+
+/// The segments that have an entry, with their calls.
+fn segments(plan: &Plan) -> impl Iterator<Item = (usize, &[CallSite])> {
+    plan.segments.iter().enumerate().filter_map(|(at, segment)| match segment {
+        Segment::Calls(start, end) if end - start <= MOST => {
+            Some((at, &plan.calls[*start as usize..*end as usize]))
+        }
+        _ => None,
+    })
+}
+
+/// Adds the entry of a segment to a program; gives the kernels that it calls, in the order of their first call.
+fn define(
+    program: &mut Program,
+    engine: &Engine,
+    at: usize,
     calls: &[CallSite],
-    numbers: &[u32],
-    conv: CallConv,
-    config: TargetFrontendConfig,
-) -> Clif {
-    let mut signature = Signature::new(conv);
+) -> Result<Vec<u32>, CodeError> {
+    let mut order: Vec<u32> = Vec::new();
+    let numbers: Vec<u32> = calls
+        .iter()
+        .map(|call| {
+            let found = order.iter().position(|spec| *spec == call.spec);
+            found.unwrap_or_else(|| {
+                order.push(call.spec);
+                order.len() - 1
+            }) as u32
+        })
+        .collect();
+    let namespace = FIRST_NAMESPACE + at as u32;
+    for (number, spec) in order.iter().enumerate() {
+        let user = UserExternalName { namespace, index: number as u32 };
+        program.declare(user, &kernel::name(*spec as usize))?;
+    }
+    program.define(&name(at), entry(calls, &numbers, namespace, engine.target().isa()))?;
+    Ok(order)
+}
+
+/// The name of the entry of a segment.
+fn name(at: usize) -> String {
+    format!("entry {at}")
+}
+
+fn entry(calls: &[CallSite], numbers: &[u32], namespace: u32, isa: &dyn TargetIsa) -> Clif {
+    let mut signature = Signature::new(isa.default_call_conv());
     signature.params.push(AbiParam::new(I64));
     signature.returns.push(AbiParam::new(I64));
     let mut clif = Clif::with_name_signature(UserFuncName::default(), signature.clone());
@@ -110,8 +147,7 @@ fn entry(
     let count = numbers.iter().max().map_or(0, |last| last + 1);
     let kernels: Vec<_> = (0..count)
         .map(|index| {
-            let name = clif
-                .declare_imported_user_function(UserExternalName { namespace: NAMESPACE, index });
+            let name = clif.declare_imported_user_function(UserExternalName { namespace, index });
             let name = ExternalName::user(name);
             clif.import_function(ExtFuncData {
                 name,
@@ -144,6 +180,6 @@ fn entry(
     let status = builder.block_params(exit)[0];
     builder.ins().return_(&[status]);
     builder.seal_all_blocks();
-    builder.finalize(config);
+    builder.finalize(isa.frontend_config());
     clif
 }

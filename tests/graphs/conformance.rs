@@ -86,3 +86,23 @@ fn fused() {
 fn whole() {
     check("whole");
 }
+
+#[test]
+fn an_explanation_says_why_each_kernel_was_found_or_made() {
+    let Some(cases) = cases() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let explain = |case: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cachelift"));
+        command.arg("explain").arg(cases.join(case).join("model.onnx"));
+        command.env("CACHELIFT_DIR", dir.path().join("cache")).stdin(Stdio::null());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let first = explain("test_split_equal_parts_default_axis_opset13");
+    assert!(first.contains("no kernel: a view"), "{first}");
+    let cold = explain("test_max_int16");
+    assert!(cold.contains(": no kernel of its operator was there  "), "{cold}");
+    let warm = explain("test_max_int16");
+    assert!(warm.contains(" disk: its key was there  "), "{warm}");
+    let near = explain("test_max_uint16");
+    assert!(near.contains(": the nearest that was there is "), "{near}");
+}

@@ -6,6 +6,7 @@ mod conformance;
 mod hostile;
 mod memory;
 mod ops;
+mod plans;
 mod properties;
 mod random;
 mod sharing;

@@ -2,6 +2,9 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "../../benches/common/smaps.rs"]
+mod smaps;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
@@ -36,21 +39,6 @@ fn child() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Kilobytes that a line of `smaps` says, summed over the mappings that `wanted` takes.
-fn sum(smaps: &str, field: &str, wanted: impl Fn(&str) -> bool) -> u64 {
-    let (mut total, mut counts) = (0, false);
-    for line in smaps.lines() {
-        let mut words = line.split_whitespace();
-        let first = words.next().unwrap_or_default();
-        if first.contains('-') {
-            counts = wanted(line);
-        } else if first == field && counts {
-            total += words.next().unwrap().parse::<u64>().unwrap();
-        }
-    }
-    total
-}
-
 /// The real size is the bench's: `benches/graphs.rs`. Kills: constants left in memory of the process's own; a record of each
 /// process's own.
 #[test]
@@ -74,10 +62,10 @@ fn four_processes_have_large_initialisers_once() {
     let kilobytes = (LENGTH * 4 / 1024) as u64;
     let mut shared = 0;
     for child in &children {
-        let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", child.id())).unwrap();
-        shared += sum(&smaps, "Pss:", |line| line.contains("/cache/"));
+        let text = std::fs::read_to_string(format!("/proc/{}/smaps", child.id())).unwrap();
+        shared += smaps::sum(&text, "Pss:", |line| line.contains("/cache/"));
         // What it computes with is the file; what the allocator keeps of memory that is free again is not ours to say.
-        let mapped = sum(&smaps, "Rss:", |line| line.contains("/cache/"));
+        let mapped = smaps::sum(&text, "Rss:", |line| line.contains("/cache/"));
         assert!(mapped > kilobytes * 9 / 10, "{mapped} kB are mapped");
     }
     assert!((kilobytes * 9 / 10..=kilobytes * 11 / 10).contains(&shared), "{shared} kB");

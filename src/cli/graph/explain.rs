@@ -6,12 +6,13 @@ use super::super::exit::Exit;
 use super::super::output::{HEAD, Output, styled};
 use super::Mode;
 use crate::config::Config;
-use crate::graph::explain::explain;
+use crate::graph::explain::{Seen, explain};
 use crate::graph::{Session, onnx};
 use crate::store::Store;
 
 /// Runs the command.
 pub(in crate::cli) fn run(model: &Path, mode: Mode, config: Config, mut output: Output) -> Exit {
+    let seen = Seen::of(&config);
     let prepared = Session::new(Store::open(config)).and_then(|session| {
         let graph = onnx::read(model)?;
         session.prepare(&graph, mode.into())
@@ -33,9 +34,9 @@ pub(in crate::cli) fn run(model: &Path, mode: Mode, config: Config, mut output: 
             styled(HEAD, "plan")
         )),
     }
-    for node in explain(&prepared) {
+    for node in explain(&prepared, None) {
         output.data(format_args!("{}", node.label));
-        for line in node.lines() {
+        for line in node.lines(&seen) {
             output.data(format_args!("    {line}"));
         }
     }

@@ -10,9 +10,9 @@ use super::super::exit::Exit;
 use super::super::output::Output;
 use super::{Mode, npy};
 use crate::config::Config;
-use crate::graph::explain::{Explained, Role, explain, profile};
+use crate::graph::explain::{Explained, Role, Seen, explain, profile};
 use crate::graph::{Prepared, Session, Tensor, onnx};
-use crate::store::Store;
+use crate::store::{Origin, Store};
 
 const STYLE: &str = include_str!("picture.css");
 
@@ -52,6 +52,7 @@ pub(in crate::cli) fn run(arguments: &Arguments, config: Config, output: Output)
 
 fn page(arguments: &Arguments, config: Config) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", arguments.model.display());
+    let seen = Seen::of(&config);
     let session = Session::new(Store::open(config)).map_err(|error| failed(&error))?;
     let model = onnx::read(&arguments.model).map_err(|error| failed(&error))?;
     let prepared =
@@ -66,12 +67,14 @@ fn page(arguments: &Arguments, config: Config) -> Result<(), String> {
     }
     let complete =
         given.iter().zip(prepared.inputs()).all(|(given, input)| given.is_some() || input.optional);
-    let times = match complete {
-        true => profile(&prepared, given).map_err(|error| failed(&error))?,
-        false => Vec::new(),
+    let given = complete.then_some(given);
+    let times = match &given {
+        Some(given) => profile(&prepared, given.clone()).map_err(|error| failed(&error))?,
+        None => Vec::new(),
     };
     let title = arguments.model.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let text = html(&title, &prepared, &explain(&prepared), &times);
+    let nodes = explain(&prepared, given.as_deref());
+    let text = html(&title, &prepared, &nodes, &times, &seen);
     fs::write(&arguments.html, text)
         .map_err(|error| format!("{}: {error}", arguments.html.display()))
 }
@@ -93,7 +96,13 @@ const WIDTH: usize = 220;
 const HEIGHT: usize = 58;
 const GAP: usize = 26;
 
-fn html(title: &str, prepared: &Prepared, nodes: &[Explained], times: &[u64]) -> String {
+fn html(
+    title: &str,
+    prepared: &Prepared,
+    nodes: &[Explained],
+    times: &[u64],
+    seen: &Seen,
+) -> String {
     // A node's row is one below the lowest of those that it reads.
     let mut rows = vec![0_usize; nodes.len()];
     let mut columns = vec![0_usize; nodes.len()];
@@ -120,7 +129,7 @@ fn html(title: &str, prepared: &Prepared, nodes: &[Explained], times: &[u64]) ->
         "<meta name=\"viewport\" content=\"width=device-width\"><title>{0}</title>\n<style>{STYLE}</style>\n\
          <main><h1>{0}</h1><p>{1} nodes, {2}, key {3}</p>\n\
          <p class=legend><span class=made>compiled now</span> <span class=loaded>loaded</span> \
-         <span class=free>no kernel of its own</span> <span class=late>lowered in each run</span></p>\n",
+         <span class=free>no kernel of its own</span> <span class=late>known in a run alone</span></p>\n",
         escape(title),
         nodes.len(),
         prepared.mode().name(),
@@ -137,7 +146,11 @@ fn html(title: &str, prepared: &Prepared, nodes: &[Explained], times: &[u64]) ->
     }
     for (at, node) in nodes.iter().enumerate() {
         let class = match &node.role {
-            Role::Kernels(kernels) if kernels.iter().any(|kernel| kernel.micros() > 0) => "made",
+            Role::Kernels(kernels)
+                if kernels.iter().any(|kernel| kernel.origin() == Origin::Made) =>
+            {
+                "made"
+            }
             Role::Kernels(_) => "loaded",
             Role::Free => "free",
             Role::Late => "late",
@@ -152,7 +165,7 @@ fn html(title: &str, prepared: &Prepared, nodes: &[Explained], times: &[u64]) ->
                 .collect::<Vec<_>>()
                 .join(", "),
             Role::Free => String::new(),
-            Role::Late => "in each run".into(),
+            Role::Late => "known in a run".into(),
         };
         if let Some(&time) = times.get(at).filter(|time| **time > 0) {
             let _ = write!(
@@ -167,7 +180,7 @@ fn html(title: &str, prepared: &Prepared, nodes: &[Explained], times: &[u64]) ->
             page,
             "<g class={class}><title>{}</title><rect x=\"{x}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"6\"/>\
              <text x=\"{tx}\" y=\"{ty}\">{}</text><text class=about x=\"{tx}\" y=\"{ta}\">{}</text></g>",
-            escape(&node.lines().join("\n")),
+            escape(&node.lines(seen).join("\n")),
             escape(&node.label),
             escape(&about),
             tx = x + 10,

@@ -186,11 +186,7 @@ impl Engine {
     ) -> Result<Image, CodeError> {
         let store = self.store();
         let environment = self.target().environment();
-        let name = store
-            .key("cachelift image v1")
-            .key("environment", environment)
-            .key("program", key)
-            .finish();
+        let name = self.image_key(key);
         let mut build = Some(build);
         let (loan, mut origin) = store.try_lend_with(&name, || {
             let build = build.take().expect("made once");
@@ -222,6 +218,12 @@ impl Engine {
         };
         let loaded = self.bind(&name, opened, symbols)?;
         Ok(Image { loaded, origin })
+    }
+
+    /// The key under which the store has the image of the program of this key.
+    pub(crate) fn image_key(&self, key: &Key) -> Key {
+        let mut name = self.store().key("cachelift image v1");
+        name.key("environment", self.target().environment()).key("program", key).finish()
     }
 
     /// Fills in the slots of an image.

@@ -2,6 +2,7 @@
 
 use super::super::error::GraphError;
 use super::super::host::Host;
+use super::super::image;
 use super::super::infer::{self, Arg, CONTROL, Fact, Lowered, Source, Stop, ViewOp, Work};
 use super::super::model::{Graph, Node, ValueId};
 use super::super::node::Op;
@@ -74,7 +75,9 @@ pub(crate) fn build(
     if mode == Mode::Fused {
         parts = super::fuse::fuse(parts, &slots);
     }
-    Ok(place::place(parts, slots, constants, outputs))
+    let mut plan = place::place(parts, slots, constants, outputs);
+    plan.image = image::name(&plan, mode);
+    Ok(plan)
 }
 
 struct Builder<'a> {
@@ -155,7 +158,7 @@ impl Builder<'_> {
         {
             let inputs: Vec<_> =
                 facts.into_iter().map(|fact| fact.and_then(|fact| fact.value)).collect();
-            let outputs = vm::run_lowered(self.graph, node, &lowered, &inputs, self.host)?;
+            let outputs = vm::run_lowered(self.graph, node, lowered, &inputs, self.host)?;
             for (id, tensor) in node.outputs.iter().zip(outputs) {
                 if let Some(id) = id {
                     let place = self.constant(Constant::computed(&tensor), tensor);

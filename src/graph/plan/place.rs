@@ -54,6 +54,7 @@ pub(super) fn place(
         slots: kept,
         arena,
         outputs: outputs.into_iter().map(held).collect(),
+        image: None,
     };
     let mut specs: HashMap<NodeSpec, u32> = HashMap::new();
     for part in parts {
