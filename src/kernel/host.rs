@@ -40,6 +40,7 @@ pub(in crate::kernel) use numpy::limits;
 
 use self::frame::Frame;
 use super::{
+    dispatch::Spec,
     exception::{ExceptionKind, Frame as TraceFrame, Raised},
     parse,
     resolve::Resolver,
@@ -93,6 +94,11 @@ pub(crate) trait Kernels {
         args: &[Value],
         keywords: &[(Name, Value)],
     ) -> Run<Value>;
+
+    /// The lines of kernels that an error left when `spec` was called, innermost first.
+    fn trace(&self, _spec: &Spec, _left: &[u64]) -> Vec<TraceFrame> {
+        Vec::new()
+    }
 
     /// The address of a `cfunc`.
     ///
