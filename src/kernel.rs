@@ -18,7 +18,7 @@
 //! | values of the host | `value`, `array`, `dtype`, `table`, `exception`, `format`, and `host`, which computes with them |
 //! | typing | `types`, `rules`, `options`, `world`, `infer` |
 //! | code | `ir`, `lower`, `runtime`, `abi`, `marshal` |
-//! | identity | `canon`, `keys`, `manifest`, `plan`, `constants`, `why` |
+//! | identity | `canon`, `keys`, `manifest`, `plan`, `constants`, `sites`, `why` |
 //! | calls | `bind`, `dispatch`, `make`, `ufunc`, `handle`, `session` |
 //!
 //! Text, typing and lowering know nothing of the store.
@@ -50,6 +50,7 @@ mod resolve;
 mod rules;
 mod runtime;
 mod session;
+mod sites;
 mod source;
 mod syntax;
 mod table;

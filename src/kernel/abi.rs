@@ -312,6 +312,9 @@ pub struct KernelError {
     pub class: String,
     /// Its arguments.
     pub args: Vec<Data>,
+    /// The functions that it left, innermost first: the number of the statement, and above it that of the reference that
+    /// was called, from 1.
+    pub(crate) left: Vec<u64>,
 }
 
 impl fmt::Display for KernelError {
@@ -329,7 +332,7 @@ impl std::error::Error for KernelError {}
 impl KernelError {
     /// An exception with one text.
     pub fn new(class: &str, text: &str) -> Self {
-        KernelError { class: class.into(), args: vec![Data::Str(text.into())] }
+        KernelError { class: class.into(), args: vec![Data::Str(text.into())], left: Vec::new() }
     }
 
     /// The first argument, if it is a text.

@@ -59,13 +59,14 @@ pub(crate) fn bind(
         bound.types.push(Ty::StarArgs(types));
         bound.values.push(Value::Tuple(rest));
     }
-    for (at, param) in params.keyword_only.iter().enumerate() {
+    // Numba does not know their defaults: each must be given.
+    for param in &params.keyword_only {
         match keyword(&param.name) {
             Some(value) => bound.push(value)?,
-            None => match def.closure.keyword_defaults.get(at).and_then(Option::as_ref) {
-                Some(default) => bound.push_default(default)?,
-                None => return Err(missing(param)),
-            },
+            None => {
+                let (takes, got) = (params.iter().count(), args.len() + keywords.len());
+                return Err(fail(format!("not enough arguments: expected {takes}, got {got}")));
+            }
         }
     }
     if let Some(at) = used.iter().position(|used| !used) {

@@ -19,6 +19,7 @@ use super::abi::{Callable, Data};
 use super::bind::{self, Bound};
 use super::constants::Constants;
 use super::diagnostic::Diagnostic;
+use super::exception::Frame;
 use super::host::{Host, Kernels};
 use super::infer::Memo;
 use super::keys::{self, Body, Reach, Surroundings};
@@ -27,6 +28,7 @@ use super::manifest::{self, State};
 use super::marshal::{self, Printed};
 use super::options::Options;
 use super::plan::{self, KeptTy, Plan};
+use super::sites;
 use super::source::Source;
 use super::syntax::{self, Name, Span};
 use super::tree;
@@ -708,6 +710,17 @@ impl Spec {
         manifest::text_digest(&bytes)
     }
 
+    /// The traceback's line for the statement of this number.
+    fn frame(&self, site: usize) -> Option<Frame> {
+        let function = &self.def.as_ref()?.function;
+        let span = site.checked_sub(1).and_then(|at| sites::spans(function).get(at).copied());
+        Some(Frame {
+            source: Arc::clone(&function.source),
+            span: span.unwrap_or(function.name_span),
+            function: Arc::clone(&function.name),
+        })
+    }
+
     /// Calls it with these values, one per parameter.
     pub(crate) fn call(&self, host: &mut Host, values: &[Value]) -> Run<Value> {
         let arguments = values.iter().zip(&self.args);
@@ -720,12 +733,19 @@ impl Spec {
 
     /// Calls it, and writes what it prints.
     pub(crate) fn call_data(&self, host: &mut Host, arguments: &[Data]) -> Run<Data> {
-        call_data(host, &self.callable, arguments)
+        call_data(host, &self.callable, arguments, self, 0)
     }
 }
 
-/// Calls a kernel, and writes what it prints.
-pub(crate) fn call_data(host: &mut Host, kernel: &Callable, arguments: &[Data]) -> Run<Data> {
+/// Calls a kernel, and writes what it prints. `spec` is the kernel, or what it calls in so many functions around it, for
+/// the traceback.
+pub(crate) fn call_data(
+    host: &mut Host,
+    kernel: &Callable,
+    arguments: &[Data],
+    spec: &Spec,
+    around: usize,
+) -> Run<Data> {
     let printed = Printed::default();
     let result = kernel.call(arguments, &printed);
     for line in printed.take() {
@@ -735,7 +755,16 @@ pub(crate) fn call_data(host: &mut Host, kernel: &Callable, arguments: &[Data]) 
     }
     match result {
         Ok(data) => Ok(data),
-        Err(error) => Err(marshal::raised_in(host, &error)?.into()),
+        Err(error) => {
+            let mut raised = marshal::raised_in(host, &error)?;
+            // A loop that its kernel was written into leaves by that kernel's statements.
+            let is_own = error.left.last().is_some_and(|left| left >> 32 == 0);
+            let outer = if is_own { 0 } else { around };
+            let inner = error.left.len().saturating_sub(outer);
+            let kernels = Arc::clone(&host.kernels);
+            raised.trace = kernels.trace(spec, &error.left[..inner]);
+            Err(raised.into())
+        }
     }
 }
 
@@ -818,6 +847,29 @@ impl Kernels for Dispatcher {
         }
     }
 
+    fn trace(&self, spec: &Spec, left: &[u64]) -> Vec<Frame> {
+        let inner = self.lock();
+        let mut unit = spec;
+        let mut frames: Vec<Frame> = Vec::new();
+        let mut same = false;
+        for (depth, left_by) in left.iter().rev().enumerate() {
+            let (site, call) = (*left_by as u32 as usize, (left_by >> 32) as usize);
+            // A part of a parallel loop is left before its function is.
+            if same {
+                frames.pop();
+            }
+            same = call == 0;
+            if depth < MOST_FRAMES || depth + MOST_FRAMES >= left.len() {
+                frames.extend(unit.frame(site));
+            }
+            let Some(call) = call.checked_sub(1) else { continue };
+            let Some(plan::Reference::Unit(at)) = unit.kept.references.get(call) else { break };
+            unit = &inner.specs[*at as usize];
+        }
+        frames.reverse();
+        frames
+    }
+
     fn address(&self, host: &mut Host, def: &Arc<KernelDef>) -> Run<u64> {
         let spec = self.declared(host, def)?;
         // The last function is the way in by C's convention.
@@ -878,6 +930,9 @@ impl Dispatcher {
         why::explain(self.engine.store(), story)
     }
 }
+
+/// How many lines a traceback has of each end of a deep recursion.
+const MOST_FRAMES: usize = 50;
 
 /// The kernels that are part of a type.
 fn functions_in(ty: &Ty, found: &mut Vec<Arc<KernelDef>>) {

@@ -46,6 +46,7 @@ pub(in crate::kernel) use numpy::limits;
 use self::frame::Frame;
 use super::{
     diagnostic::Diagnostic,
+    dispatch::Spec,
     exception::{ExceptionKind, Frame as TraceFrame, Raised},
     parse,
     resolve::Resolver,
@@ -107,6 +108,11 @@ pub(crate) trait Kernels {
         args: &[Value],
         keywords: &[(Name, Value)],
     ) -> Run<Value>;
+
+    /// The lines of kernels that an error left when `spec` was called, innermost first.
+    fn trace(&self, _spec: &Spec, _left: &[u64]) -> Vec<TraceFrame> {
+        Vec::new()
+    }
 
     /// The address of a `cfunc`.
     ///

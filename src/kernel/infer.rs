@@ -14,6 +14,7 @@
 //! prelude's array functions enter with their bodies.
 
 mod arrays;
+mod attempt;
 mod calls;
 mod expr;
 mod prelude;

@@ -18,7 +18,8 @@
 //! - *Errors are part of every expression*: an index out of range, a division by zero, a callee's error, a refused
 //!   allocation leave the function at once, with the error in the call's context.
 //! - *A local is unset until it is assigned*: it reads as zero, `None` or an empty array; never as undefined memory.
-//! - Positions ([`Span`]) and names serve messages and shape no code.
+//! - Names serve messages and shape no code. The code says which statement ([`Site`]) an error left, and never where that
+//!   stands.
 
 use serde::{Deserialize, Serialize};
 
@@ -246,14 +247,10 @@ pub(crate) struct CalleeId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ConstantId(pub u32);
 
-/// Where something stands in its source, in bytes: begin and end.
+/// The source statement that something comes from: its place among those of the kernel ([`sites`](super::sites)), from
+/// 1; 0 for what comes with the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Span {
-    /// The first byte.
-    pub start: u32,
-    /// The byte behind the last.
-    pub end: u32,
-}
+pub(crate) struct Site(pub u32);
 
 /// A specialised kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -312,8 +309,8 @@ pub(crate) struct ArrayConstant {
 pub(crate) struct Stmt {
     /// What it does.
     pub kind: StmtKind,
-    /// Where it stands.
-    pub span: Span,
+    /// Where it comes from.
+    pub site: Site,
 }
 
 /// What a statement does.
@@ -342,6 +339,11 @@ pub(crate) enum StmtKind {
     Return(Option<Expr>),
     /// Raises an exception.
     Raise(Raise),
+    /// Runs the first statements; an error in them goes on in the second, with all locals as they are then. Nothing of
+    /// the error is left, but where [`StmtKind::RaiseAgain`] ends the second.
+    Try(Vec<Stmt>, Vec<Stmt>, Caught),
+    /// Leaves with the error that the innermost [`Caught::Kept`] keeps.
+    RaiseAgain,
     /// Prints the values, separated by blanks, and a line feed.
     Print(Vec<Expr>),
     /// `array[indices] = value`: one element. A value of the element's type; records are copied.
@@ -483,6 +485,15 @@ pub(crate) struct Elementwise {
     pub value: Box<Expr>,
 }
 
+/// What becomes of an error that is caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caught {
+    /// It is forgotten.
+    Dropped,
+    /// It is kept, to be raised again.
+    Kept,
+}
+
 /// An exception to raise.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Raise {
@@ -536,6 +547,8 @@ pub(crate) enum ExprKind {
     Item(Box<Expr>, u32),
     /// The item of a tuple of equal types at an `I64` that is known when it runs; out of range raises `IndexError`.
     ItemAt(Box<Expr>, Box<Expr>, Access),
+    /// A new string: strings, and integers and bools as Python spells them, joined. Integers are `I64` or `U64`.
+    Text(Vec<Expr>),
     /// `len` of a string, in code points.
     StrLen(Box<Expr>),
     /// The value of a [`Callee`] called with these arguments, of exactly its parameters' types.
@@ -691,6 +704,10 @@ pub(crate) enum BinaryOp {
     Pow(OnZero),
     /// `a ** b` with an integer `b` of type `I64` and a float `a`, by repeated multiplication.
     PowInt,
+    /// The greatest common divisor of two integers, not negative.
+    Gcd,
+    /// The least common multiple of two integers, not negative; it wraps.
+    Lcm,
     /// `a << b` of integers; `b` modulo the width.
     Shl,
     /// `a >> b` of integers, with the sign if `a` has one; `b` modulo the width.
@@ -841,9 +858,9 @@ pub(super) fn can_cast(from: &Type, to: &Type) -> bool {
 }
 
 impl Stmt {
-    /// A statement at no position.
+    /// A statement that comes with the one before.
     pub(crate) fn new(kind: StmtKind) -> Stmt {
-        Stmt { kind, span: Span::default() }
+        Stmt { kind, site: Site::default() }
     }
 }
 

@@ -125,7 +125,7 @@ impl Elements {
                 Ok(Data::Array(marshal::block_data(view, first, &[length], &[stride])?))
             });
             let row = row.collect::<Run<Vec<_>>>()?;
-            dispatch::call_data(host, &self.each, &row)?;
+            dispatch::call_data(host, &self.each, &row, &self.spec, 1)?;
             Ok(())
         })
     }

@@ -619,12 +619,21 @@ pub(super) fn uncaught(raised: &Raised, message: &str) -> String {
             .iter()
             .rev()
             .map(|frame| {
-                let line = frame.source.line(frame.span.start);
+                let (line, column) = frame.source.position(frame.span.start);
+                let text = frame.source.line_text(line);
+                let shown = text.trim_start();
+                let cut = text.chars().count() - shown.chars().count();
+                let shown = shown.trim_end();
+                let before = (column - 1).saturating_sub(cut);
+                let marked = frame.source.slice(frame.span).lines().next().unwrap_or_default();
+                let room = shown.chars().count().saturating_sub(before);
+                let marked = marked.trim_end().chars().count().clamp(1, room.max(1));
                 format!(
-                    "  File \"{}\", line {line}, in {}\n    {}\n",
+                    "  File \"{}\", line {line}, in {}\n    {shown}\n    {}{}\n",
                     frame.source.name,
                     frame.function,
-                    frame.source.line_text(line).trim()
+                    " ".repeat(before),
+                    "^".repeat(marked),
                 )
             })
             .collect();

@@ -167,14 +167,6 @@ impl Walker<'_> {
                 Some((rule.result, value))
             });
         }
-        if matches!(name, "gcd" | "lcm") {
-            let mut args = Vec::new();
-            for val in vals {
-                let expr = self.coerce(val, &rule.operands[0], span)?;
-                args.push(Val::run(rule.operands[0].clone(), expr));
-            }
-            return self.prelude(name, args);
-        }
         let exponent = vals.get(1).and_then(Val::known_int);
         let mut exprs = Vec::new();
         for val in vals {
@@ -492,14 +484,13 @@ impl Walker<'_> {
     fn index_array(&mut self, array: &ArrayTy, expr: Expr, index: Val, span: Span) -> Res<Val> {
         let indices = self.indices(index, span)?;
         if indices.iter().any(|index| matches!(index, Index::Many(_))) {
-            let [Index::Many(many)] = &indices[..] else {
-                return self.refuse_at(
-                    span,
-                    "an array among other indices is not supported",
-                    "index with the array alone, or write a loop",
-                );
+            let many = match &indices[..] {
+                [Index::Many(many)] if array.ndim <= 2 => many.clone(),
+                _ => {
+                    let (view, many, axis) = self.along(array, expr, indices, span)?;
+                    return self.prelude("take_along", vec![view, many, Val::int(axis)]);
+                }
             };
-            let many = many.clone();
             let name = self.advanced(array, &many, span, "take_mask", "take_items")?;
             let ty = Ty::Array(Arc::new(array.clone()));
             return self.prelude(name, vec![Val::run(ty, expr), many]);
@@ -511,6 +502,51 @@ impl Walker<'_> {
             }
             Located::View(ty, view) => Val::run(Ty::Array(Arc::new(ty)), view),
         })
+    }
+
+    /// An index array among other indices: the view that the others make, the array, and the axis that it is for.
+    fn along(
+        &mut self,
+        array: &ArrayTy,
+        expr: Expr,
+        mut indices: Vec<Index>,
+        span: Span,
+    ) -> Res<(Val, Val, i64)> {
+        let is_many = |index: &Index| matches!(index, Index::Many(_));
+        let whole = || Index::Slice([None, None, None]);
+        if let Some(at) = indices.iter().position(|index| matches!(index, Index::Ellipsis)) {
+            let others =
+                indices.iter().filter(|it| !matches!(it, Index::Ellipsis | Index::NewAxis));
+            let rest = usize::from(array.ndim).saturating_sub(others.count());
+            indices.splice(at..=at, (0..rest).map(|_| whole()));
+        }
+        let at = indices.iter().position(is_many).unwrap_or_default();
+        let many = std::mem::replace(&mut indices[at], whole());
+        let fits = matches!(&many, Index::Many(Val::Run { ty: Ty::Array(many), .. })
+            if many.ndim == 1 && (many.dtype.is_int() || many.dtype == Ty::Bool));
+        // Integers count as index arrays, and these must stand side by side.
+        let is_at = |index: &&Index| matches!(index, Index::At(_));
+        let near = indices[..at].iter().rev().take_while(is_at).count()
+            + indices[at + 1..].iter().take_while(is_at).count();
+        let alone = !indices.iter().any(is_many) && near == indices.iter().filter(is_at).count();
+        let (Index::Many(many), true, true) = (many, fits, alone) else {
+            return self.refuse_at(
+                span,
+                "these arrays among other indices are not supported",
+                "index with one array of one dimension, or write a loop",
+            );
+        };
+        let axis = indices[..at].iter().filter(|index| !matches!(index, Index::At(_))).count();
+        match self.locate(array, expr, indices, span)? {
+            Located::View(ty, view) if ty.ndim <= 3 => {
+                Ok((Val::run(Ty::Array(Arc::new(ty)), view), many, axis as i64))
+            }
+            _ => self.refuse_at(
+                span,
+                "an array among indices of more than three axes is not supported",
+                "write a loop",
+            ),
+        }
     }
 
     fn advanced(
@@ -696,14 +732,15 @@ impl Walker<'_> {
             other => self.unwrap(other),
         };
         if indices.iter().any(|index| matches!(index, Index::Many(_))) {
-            let [Index::Many(many)] = &indices[..] else {
-                return self.refuse_at(
-                    span,
-                    "an array among other indices is not supported",
-                    "index with the array alone, or write a loop",
-                );
+            let many = match &indices[..] {
+                [Index::Many(many)] if array.ndim == 1 => many.clone(),
+                _ => {
+                    let (view, many, axis) = self.along(&array, expr, indices, span)?;
+                    let done = self.prelude("put_along", vec![view, many, Val::int(axis), val])?;
+                    self.effect(done);
+                    return Ok(());
+                }
             };
-            let many = many.clone();
             let name = self.advanced(&array, &many, span, "put_mask", "put_items")?;
             let val = match val {
                 Val::Run { ty, expr, .. } if ty.is_number() => {
@@ -1353,6 +1390,42 @@ impl Walker<'_> {
                 }
                 _ => None,
             },
+            "swapaxes" | "expand_dims" => {
+                let axes: Option<Vec<i64>> =
+                    args[1.min(args.len())..].iter().map(Val::known_int).collect();
+                let Some(Val::Run { ty: Ty::Array(array), expr, .. }) = first else {
+                    return Ok(None);
+                };
+                let ndim = i64::from(array.ndim) + i64::from(name == "expand_dims");
+                let axes = axes.unwrap_or_default().into_iter();
+                let axes: Vec<i64> = axes.map(|at| if at < 0 { at + ndim } else { at }).collect();
+                if axes.iter().any(|at| !(0..ndim).contains(at)) {
+                    return self.refuse_at(span, "there is no such axis", "count axes from 0");
+                }
+                match (name, &axes[..]) {
+                    ("swapaxes", [a, b]) => {
+                        let mut order: Vec<u32> = (0..u32::from(array.ndim)).collect();
+                        order.swap(*a as usize, *b as usize);
+                        Some(self.transposed(&array, expr, order))
+                    }
+                    ("expand_dims", [axis]) => {
+                        let mut subscripts = vec![Subscript::Full; usize::from(array.ndim)];
+                        subscripts.insert(*axis as usize, Subscript::NewAxis);
+                        let layout = array.layout;
+                        let ty = ArrayTy { ndim: array.ndim + 1, layout, ..(*array).clone() };
+                        let ty = Ty::Array(Arc::new(ty));
+                        let kind = ExprKind::View(Box::new(expr), subscripts);
+                        Some(Val::run(ty.clone(), Expr::new(kind, ir_type(&ty))))
+                    }
+                    _ => {
+                        return self.refuse_at(
+                            span,
+                            "the axes must be constant",
+                            "write them as numbers",
+                        );
+                    }
+                }
+            }
             "reshape" => match args {
                 [val, shape] if is_array(val) => {
                     Some(self.reshape(val.clone(), vec![shape.clone()], span)?)
@@ -1390,7 +1463,7 @@ impl Walker<'_> {
             | "unique" | "bincount" | "interp" | "repeat" | "roll" | "ptp" | "cross" | "kron"
             | "convolve" | "tril" | "triu" | "diag" | "fliplr" | "flipud" | "allclose"
             | "nansum" | "nanmin" | "nanmax" | "nanmean" | "take" | "append" | "argwhere"
-            | "percentile" | "quantile" => {
+            | "percentile" | "quantile" | "broadcast_to" | "histogram" | "partition" => {
                 let known = super::prelude::function(name);
                 match known {
                     Some(function)
@@ -1976,6 +2049,7 @@ fn keywords_of(name: &str) -> &'static [&'static str] {
         "diff" => &["n"],
         "tril" | "triu" => &["k"],
         "bincount" => &["minlength"],
+        "histogram" => &["bins", "range"],
         _ => &[],
     }
 }
@@ -2042,6 +2116,8 @@ fn scalar_ufunc(
             // Of integers Numba's is the remainder with the divisor's sign.
             "fmod" if scalar.is_int() => both(Op::Mod(zero), a, b),
             "fmod" => both(Op::Fmod(zero), a, b),
+            "gcd" => both(Op::Gcd, a, b),
+            "lcm" => both(Op::Lcm, a, b),
             "power" | "float_power" => match exponent {
                 Some(2) if !complex => {
                     Some(Expr::new(ExprKind::PowConst(zero, Box::new(a), 2), result))

@@ -402,6 +402,13 @@ impl Walker<'_> {
                 "decorate it with @njit",
             );
         }
+        if !def.function.params.keyword_only.is_empty() {
+            return self.refuse_at(
+                span,
+                format!("`{}` has keyword-only parameters, which kernels cannot give", def.name()),
+                "leave the `*` out of its parameters",
+            );
+        }
         let bound = match bind(&def.function, args, keywords) {
             Ok(bound) => bound,
             Err(message) => {
@@ -887,7 +894,7 @@ impl Walker<'_> {
                 Some(Val::none())
             }
             ("isinstance", [val, class]) => Some(self.isinstance(val, class, span)?),
-            ("str", [val]) if val.known_str().is_some() => Some(val.clone()),
+            ("str", [val]) => Some(self.text(vec![val.clone()])),
             _ => None,
         })
     }
@@ -1117,11 +1124,9 @@ impl Walker<'_> {
                     return Ok(None);
                 };
                 let ir = ir_type(&rule.result);
-                let args = exprs
-                    .into_iter()
-                    .map(|expr| Val::run(rule.result.clone(), expr.cast(ir.clone())))
-                    .collect();
-                Some(self.prelude("gcd", args)?)
+                let b = exprs.remove(1).cast(ir.clone());
+                let a = exprs.remove(0).cast(ir);
+                Some(Val::run(rule.result, Expr::binary(Op::Gcd, a, b)))
             }
             ("isclose", 2) => {
                 let args =
@@ -1161,6 +1166,7 @@ impl Walker<'_> {
             ("is_complex", [val]) => {
                 dtype(val).map(|ty| Val::literal(&Literal::Bool(ty == Ty::Complex128)))
             }
+            ("is_bool", [val]) => dtype(val).map(|ty| Val::literal(&Literal::Bool(ty == Ty::Bool))),
             ("is_array", [val]) => Some(Val::literal(&Literal::Bool(is_array(val)))),
             ("item", [val]) => match val {
                 Val::Run { ty: Ty::Tuple(_), .. } | Val::Tuple(_) => {
@@ -1187,7 +1193,7 @@ impl Walker<'_> {
                 Val::run(ty, Expr::new(ExprKind::Const(constant), ir))
             }),
             // The shape without one axis, or with another length there.
-            ("shape_without", [array, axis]) => {
+            ("shape_without", [array, axis]) | ("shape_with", [array, axis, _]) => {
                 let (Val::Run { ty: Ty::Array(ty), expr, .. }, Some(axis)) =
                     (array, axis.known_int())
                 else {
@@ -1196,10 +1202,12 @@ impl Walker<'_> {
                 let ndim = i64::from(ty.ndim);
                 let axis = if axis < 0 { axis + ndim } else { axis };
                 let lengths = (0..ndim)
-                    .filter(|other| *other != axis)
-                    .map(|axis| {
-                        let kind = ExprKind::Length(Box::new(expr.clone()), axis as u32);
-                        Val::run(Ty::I64, Expr::new(kind, ir::Type::I64))
+                    .filter_map(|other| match args.get(2) {
+                        with if other == axis => with.cloned(),
+                        _ => {
+                            let kind = ExprKind::Length(Box::new(expr.clone()), other as u32);
+                            Some(Val::run(Ty::I64, Expr::new(kind, ir::Type::I64)))
+                        }
                     })
                     .collect();
                 Some(Val::Tuple(lengths))

@@ -9,9 +9,9 @@ use crate::kernel::ir::{self, BinaryOp as Op, ConstantId, Expr, ExprKind, OnZero
 use crate::kernel::rules::{self, Rule};
 use crate::kernel::runtime::stack::deep;
 use crate::kernel::syntax::{
-    self, BinaryOp, CompareOp, ExprKind as S, LogicOp, Name, Span, UnaryOp,
+    self, BinaryOp, CompareOp, ExprKind as S, FStringPart, LogicOp, Name, Span, UnaryOp,
 };
-use crate::kernel::types::{ArrayTy, Layout, Literal, Ty};
+use crate::kernel::types::{ArrayTy, IntTy, Layout, Literal, Ty};
 use crate::kernel::value::Value;
 
 impl Walker<'_> {
@@ -101,10 +101,25 @@ impl Walker<'_> {
             S::Bytes(_) => {
                 self.refuse("byte strings are not supported in kernels", "use an array of uint8")
             }
-            S::FString(_) => self.refuse(
-                "f-strings are not supported in kernels",
-                "format in host code, or print the values",
-            ),
+            S::FString(parts) => {
+                let mut vals = Vec::new();
+                for part in parts {
+                    vals.push(match part {
+                        FStringPart::Text(text) => Val::literal(&Literal::Str(text.clone())),
+                        FStringPart::Value { value, conversion: None, spec } if spec.is_empty() => {
+                            self.expr(value)?
+                        }
+                        FStringPart::Value { value, .. } => {
+                            return self.refuse_at(
+                                value.span,
+                                "kernels have no format specs and conversions",
+                                "format in host code, or write the value alone: {x}",
+                            );
+                        }
+                    });
+                }
+                Ok(self.text(vals))
+            }
             S::Set(_) => {
                 self.refuse("sets are not supported in kernels", "use a sorted array or a mask")
             }
@@ -121,6 +136,40 @@ impl Walker<'_> {
                 "fill an array that the caller passes",
             ),
         }
+    }
+
+    /// `str` of each, joined. Of what is neither string, integer nor bool Numba knows the type alone.
+    pub(super) fn text(&mut self, vals: Vec<Val>) -> Val {
+        let mut parts: Vec<Expr> = Vec::new();
+        let mut known = String::new();
+        for val in vals {
+            let val = self.unwrap(val);
+            match (&val, val.known()) {
+                (_, Some(Literal::Str(text))) => known.push_str(text),
+                (_, Some(literal @ (Literal::Int(_) | Literal::UInt(_) | Literal::Bool(_)))) => {
+                    known.push_str(&literal.to_string());
+                }
+                (Val::Run { ty: Ty::Str | Ty::Bool | Ty::Int(_), .. }, _) => {
+                    if !known.is_empty() {
+                        parts.push(Expr::str(&std::mem::take(&mut known)));
+                    }
+                    let Val::Run { ty, expr, .. } = val else { continue };
+                    parts.push(match ty {
+                        Ty::Int(IntTy { signed: true, .. }) => expr.cast(ir::Type::I64),
+                        Ty::Int(_) => expr.cast(ir_type(&Ty::U64)),
+                        _ => expr,
+                    });
+                }
+                (val, _) => known.push_str(&format!("<object type:{}>", val.describe())),
+            }
+        }
+        if parts.is_empty() {
+            return Val::literal(&Literal::Str(known.as_str().into()));
+        }
+        if !known.is_empty() {
+            parts.push(Expr::str(&known));
+        }
+        Val::run(Ty::Str, Expr::new(ExprKind::Text(parts), ir::Type::Str))
     }
 
     fn constant_value(&mut self, constant: &Folded, span: Span) -> Res<Val> {
@@ -532,6 +581,9 @@ impl Walker<'_> {
         if op == BinaryOp::Add {
             if let (Some(x), Some(y)) = (a.known_str(), b.known_str()) {
                 return Ok(Val::literal(&Literal::Str(format!("{x}{y}").into())));
+            }
+            if let (Val::Run { ty: Ty::Str, .. }, Val::Run { ty: Ty::Str, .. }) = (&a, &b) {
+                return Ok(self.text(vec![a, b]));
             }
             let (a, b) = (self.items(a), self.items(b));
             match (a, b) {

@@ -14,9 +14,10 @@ use std::sync::Arc;
 use super::val::{Closure, Joined, Slot, Val, ir_type};
 use super::{Callee, Specialised, World};
 use crate::kernel::diagnostic::Diagnostic;
-use crate::kernel::ir::{self, Expr, ExprKind, Label, LocalId, Stmt, StmtKind};
+use crate::kernel::ir::{self, Expr, ExprKind, Label, LocalId, Site, Stmt, StmtKind};
 use crate::kernel::options::Options;
 use crate::kernel::runtime::stack::deep;
+use crate::kernel::sites;
 use crate::kernel::source::Source;
 use crate::kernel::syntax::{self, Arg, BinaryOp, ExprKind as S, Name, Span};
 use crate::kernel::types::{Literal, Ty};
@@ -70,7 +71,7 @@ pub(super) struct Returns {
 pub(super) type State = Vec<Slot>;
 
 /// Paths that meet somewhere: the place holder at the end of each, and what variables hold there.
-type Paths = Vec<(Patch, State)>;
+pub(super) type Paths = Vec<(Patch, State)>;
 
 /// A place in the code that may need conversions.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +107,9 @@ pub(super) struct Walker<'w> {
     pub out: Vec<Stmt>,
     /// The place of the statement that is walked, for messages.
     pub span: Span,
+    /// Its number: of what is inlined from elsewhere, that of the statement that calls it.
+    site: Site,
+    sites: HashMap<Span, u32>,
     variables: HashMap<(usize, Name), usize>,
     names: Vec<Name>,
     locals: HashMap<(usize, Ty), LocalId>,
@@ -118,6 +122,8 @@ pub(super) struct Walker<'w> {
     pub nodes: HashMap<LocalId, (Ty, Expr)>,
     /// How often a statement waited for a type that is not known yet.
     pub unknowns: usize,
+    /// What variables held around each statement of the `try`s that are open.
+    pub attempts: Vec<Vec<State>>,
     /// How many inlined functions are open.
     open: usize,
     /// How many loops are being walked.
@@ -166,6 +172,8 @@ impl<'w> Walker<'w> {
             state: Some(Vec::new()),
             out: Vec::new(),
             span: def.function.name_span,
+            site: Site::default(),
+            sites: sites::numbers(&def.function),
             variables: HashMap::new(),
             names: Vec::new(),
             locals: HashMap::new(),
@@ -175,6 +183,7 @@ impl<'w> Walker<'w> {
             returned: Vec::new(),
             nodes: HashMap::new(),
             unknowns: 0,
+            attempts: Vec::new(),
             open: 0,
             depth: 0,
             unset_reads: Vec::new(),
@@ -291,8 +300,7 @@ impl<'w> Walker<'w> {
     }
 
     pub(super) fn emit(&mut self, kind: StmtKind) {
-        let span = ir::Span { start: self.span.start, end: self.span.end };
-        self.out.push(Stmt { kind, span });
+        self.out.push(Stmt { kind, site: self.site });
     }
 
     /// The value as one that can be used more than once. Variables that hold more than a number are left where they
@@ -436,7 +444,7 @@ impl<'w> Walker<'w> {
     // ---- paths ----
 
     /// A place holder at the end of the current path, with what variables hold there.
-    fn mark(&mut self) -> Option<(Patch, State)> {
+    pub(super) fn mark(&mut self) -> Option<(Patch, State)> {
         let state = self.state.clone()?;
         self.patches.push(Vec::new());
         let patch = Patch(self.patches.len() - 1);
@@ -480,7 +488,7 @@ impl<'w> Walker<'w> {
     }
 
     /// Goes on where these paths meet; where there are none, nothing is reached.
-    fn meet(&mut self, paths: Paths) {
+    pub(super) fn meet(&mut self, paths: Paths) {
         let states: Vec<&State> = paths.iter().map(|(_, state)| state).collect();
         let joined = self.join_states(&states);
         if let Some(joined) = &joined {
@@ -507,7 +515,7 @@ impl<'w> Walker<'w> {
                 StmtKind::Loop(_, body) => self.settle(body, result),
                 StmtKind::For(rounds) => self.settle(&mut rounds.body, result),
                 StmtKind::ParFor(parallel) => self.settle(&mut parallel.rounds.body, result),
-                StmtKind::If(_, then, otherwise) => {
+                StmtKind::If(_, then, otherwise) | StmtKind::Try(then, otherwise, _) => {
                     self.settle(then, result);
                     self.settle(otherwise, result);
                 }
@@ -568,7 +576,16 @@ impl<'w> Walker<'w> {
                 break;
             }
             self.span = stmt.span;
-            match deep(|| self.stmt(stmt)) {
+            let outer = self.site;
+            if let Some(number) = self.sites.get(&stmt.span)
+                && Arc::ptr_eq(&self.frames[self.frame].function.source, &self.def.function.source)
+            {
+                self.site = Site(*number);
+            }
+            let walked = deep(|| self.stmt(stmt));
+            self.site = outer;
+            self.note_state();
+            match walked {
                 Err(Stop::Unknown) => {
                     if self.depth == 0
                         && let Some((variable, span)) = self.unset_reads.pop()
@@ -696,10 +713,9 @@ impl<'w> Walker<'w> {
                 }
                 Ok(())
             }
-            K::Try { .. } => self.refuse(
-                "`try` is not supported in kernels",
-                "let the error leave the kernel and catch it in the caller",
-            ),
+            K::Try { body, handlers, orelse, finally } => {
+                self.try_stmt(body, handlers, orelse, finally)
+            }
             K::Class(_) => {
                 self.refuse("classes cannot be made in kernels", "define it at module level")
             }
@@ -952,6 +968,7 @@ impl<'w> Walker<'w> {
             let returns =
                 self.frames[self.frame].returns.as_ref().map(|returns| returns.seen.len());
             let out = self.out.len();
+            let attempts: Vec<usize> = self.attempts.iter().map(Vec::len).collect();
             self.state = Some(head.clone());
             let walked = round(self);
             if walked.is_err() {
@@ -994,6 +1011,9 @@ impl<'w> Walker<'w> {
                 returns.seen.truncate(seen);
             }
             self.out.truncate(out);
+            for (states, before) in self.attempts.iter_mut().zip(attempts) {
+                states.truncate(before);
+            }
         }
     }
 
@@ -1693,6 +1713,10 @@ fn breaks_out(stmts: &[syntax::Stmt]) -> bool {
         K::Break => true,
         K::If { body, orelse, .. } => breaks_out(body) || breaks_out(orelse),
         K::For { orelse, .. } | K::While { orelse, .. } => breaks_out(orelse),
+        K::Try { body, handlers, orelse, finally } => {
+            let caught = handlers.iter().any(|handler| breaks_out(&handler.body));
+            breaks_out(body) || caught || breaks_out(orelse) || breaks_out(finally)
+        }
         _ => false,
     })
 }
@@ -1720,6 +1744,12 @@ fn collect_assigned(stmts: &[syntax::Stmt], names: &mut Vec<Name>) {
             K::While { body, orelse, .. } | K::If { body, orelse, .. } => {
                 collect_assigned(body, names);
                 collect_assigned(orelse, names);
+            }
+            K::Try { body, handlers, orelse, finally } => {
+                collect_assigned(body, names);
+                handlers.iter().for_each(|handler| collect_assigned(&handler.body, names));
+                collect_assigned(orelse, names);
+                collect_assigned(finally, names);
             }
             K::Def(function) => names.push(function.name.clone()),
             _ => {}
@@ -1790,6 +1820,12 @@ fn updates(stmts: &[syntax::Stmt], found: &mut Vec<(Name, Option<ir::FoldOp>)>) 
             | K::If { body, orelse, .. } => {
                 updates(body, found);
                 updates(orelse, found);
+            }
+            K::Try { body, handlers, orelse, finally } => {
+                updates(body, found);
+                handlers.iter().for_each(|handler| updates(&handler.body, found));
+                updates(orelse, found);
+                updates(finally, found);
             }
             _ => {}
         }

@@ -174,6 +174,7 @@ fn only_store(rounds: &For) -> Option<&Element1> {
         StmtKind::SetView(_)
         | StmtKind::SetField { .. }
         | StmtKind::SetAttribute { .. }
+        | StmtKind::Try(..)
         | StmtKind::Next(_) => fits = false,
         _ => {}
     });

@@ -2,9 +2,9 @@
 
 use crate::kernel::abi;
 use crate::kernel::ir::{
-    BinaryOp, Const, Element, Element1, Elementwise, Expr, ExprKind, Fill, FoldOp, For, Function,
-    FunctionType, Label, Layout, LocalId, MathFn, Raise, Scalar, Stmt, StmtKind, Subscript, Type,
-    UnaryOp, can_cast,
+    BinaryOp, Caught, Const, Element, Element1, Elementwise, Expr, ExprKind, Fill, FoldOp, For,
+    Function, FunctionType, Label, Layout, LocalId, MathFn, Raise, Scalar, Stmt, StmtKind,
+    Subscript, Type, UnaryOp, can_cast,
 };
 use crate::kernel::runtime::stack::deep;
 
@@ -14,7 +14,8 @@ type Checked = Result<(), String>;
 
 /// Says what is wrong.
 pub(super) fn check(function: &Function) -> Checked {
-    let mut checker = Checker { function, scopes: Vec::new(), border: 0, in_part: false };
+    let mut checker =
+        Checker { function, scopes: Vec::new(), border: 0, in_part: false, kept: false };
     for param in &function.params {
         checker.local(*param)?;
     }
@@ -29,6 +30,8 @@ struct Checker<'a> {
     border: usize,
     /// Whether we are in a parallel loop, which cannot be returned from.
     in_part: bool,
+    /// Whether we are where an error is kept.
+    kept: bool,
 }
 
 /// An error, unless `condition`.
@@ -115,6 +118,15 @@ impl Checker<'_> {
                 }
             }
             StmtKind::Raise(raise) => self.raise(raise),
+            StmtKind::Try(body, handler, caught) => {
+                self.stmts(body)?;
+                let before = self.kept;
+                self.kept |= *caught == Caught::Kept;
+                self.stmts(handler)?;
+                self.kept = before;
+                Ok(())
+            }
+            StmtKind::RaiseAgain => need(self.kept, || "no error is kept here".into()),
             StmtKind::Print(values) => values.iter().try_for_each(|value| self.expr(value)),
             StmtKind::SetElement(element, value) => {
                 let holds = self.element(element)?;
@@ -372,6 +384,17 @@ impl Checker<'_> {
                     other => Err(format!("an item of {other:?}")),
                 }
             }
+            ExprKind::Text(parts) => {
+                for part in parts {
+                    self.expr(part)?;
+                    let fits = matches!(
+                        part.ty,
+                        Type::Str | Type::BOOL | Type::I64 | Type::Scalar(Scalar::U64)
+                    );
+                    need(fits, || format!("{:?} is no part of a text", part.ty))?;
+                }
+                same(ty, &Type::Str, "a text")
+            }
             ExprKind::StrLen(text) => {
                 self.expr(text)?;
                 same(&text.ty, &Type::Str, "a text")?;
@@ -598,7 +621,7 @@ fn binary_fits(op: BinaryOp, scalar: Scalar) -> bool {
         B::FloorDiv(_) | B::Mod(_) | B::Fmod(_) => is_real,
         B::Pow(_) => scalar != Scalar::Bool,
         B::PowInt => scalar.is_float(),
-        B::Shl | B::Shr => scalar.is_int(),
+        B::Shl | B::Shr | B::Gcd | B::Lcm => scalar.is_int(),
         B::And | B::Or | B::Xor => scalar.is_int() || scalar == Scalar::Bool,
         B::Eq | B::Ne => true,
         B::Lt | B::Le | B::Gt | B::Ge => !is_complex,

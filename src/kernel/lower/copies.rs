@@ -116,6 +116,10 @@ fn own_lists(stmt: &mut Stmt, visit: &mut dyn FnMut(&mut Vec<Stmt>)) {
             visit(then);
             visit(otherwise);
         }
+        StmtKind::Try(body, handler, _) => {
+            visit(body);
+            visit(handler);
+        }
         StmtKind::Block(_, body) | StmtKind::Loop(_, body) => visit(body),
         StmtKind::For(rounds) => visit(&mut rounds.body),
         StmtKind::ParFor(rounds) => visit(&mut rounds.rounds.body),

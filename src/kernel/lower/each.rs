@@ -11,7 +11,7 @@
 use super::facts::{each_assigned, each_expr, each_stmt};
 use crate::kernel::ir::{
     Access, BinaryOp, Callee, CalleeId, Const, Element, Element1, Expr, ExprKind, For, Function,
-    FunctionType, Label, Layout, Local, LocalId, Scalar, Span, Stmt, StmtKind, Type,
+    FunctionType, Label, Layout, Local, LocalId, Scalar, Stmt, StmtKind, Type,
 };
 
 /// A body with more expressions than this is called, not written out.
@@ -102,7 +102,9 @@ fn is_plain(function: &Function) -> bool {
     let mut size = 0;
     each_expr(&function.body, &mut |_| size += 1);
     let mut plain = size <= MOST;
-    each_stmt(&function.body, &mut |stmt| plain &= !matches!(stmt.kind, StmtKind::ParFor(_)));
+    each_stmt(&function.body, &mut |stmt| {
+        plain &= !matches!(stmt.kind, StmtKind::ParFor(_) | StmtKind::Try(..));
+    });
     // A value that is returned from inside of an expression is not found there.
     let (mut all, mut found) = (0, 0);
     each_stmt(&function.body, &mut |stmt| all += usize::from(is_return(stmt)));
@@ -241,13 +243,13 @@ fn returning(body: &[Stmt], value: LocalId, label: Label) -> Vec<Stmt> {
             }
             kind => kind.clone(),
         };
-        written.push(Stmt { kind, span: it.span });
+        written.push(Stmt { kind, site: it.site });
     }
     written
 }
 
 fn stmt(kind: StmtKind) -> Stmt {
-    Stmt { kind, span: Span::default() }
+    Stmt::new(kind)
 }
 
 fn read(local: LocalId, ty: &Type) -> Expr {

@@ -92,10 +92,11 @@ fn calls(expr: &Expr) -> bool {
 /// Whether an expression calls something, or has statements.
 fn is_costly(expr: &Expr) -> bool {
     let here = match &expr.kind {
-        ExprKind::Call(..) | ExprKind::Block(..) => true,
+        ExprKind::Call(..) | ExprKind::Block(..) | ExprKind::Text(..) => true,
         ExprKind::Math(function, _) => !is_instruction(*function),
         ExprKind::Binary(op, a, _) => {
-            matches!(op, BinaryOp::Pow(_) | BinaryOp::PowInt) || a.ty == Type::C128
+            use BinaryOp::{Gcd, Lcm, Pow, PowInt};
+            matches!(op, Pow(_) | PowInt | Gcd | Lcm) || a.ty == Type::C128
         }
         _ => false,
     };

@@ -87,6 +87,22 @@ impl<'a> Gen<'a, '_> {
                 self.expr(tuple)[before..before + count].to_vec()
             }
             ExprKind::ItemAt(tuple, index, access) => self.item_at(tuple, index, *access),
+            ExprKind::Text(parts) => {
+                let values = self.operands(parts);
+                for (part, lanes) in parts.iter().zip(&values) {
+                    self.hand_lanes(&part.ty, lanes);
+                }
+                let context = self.context;
+                let joined = self.helper("join_text", &[context], &[types::I64, types::I64]);
+                let exit = self.failed();
+                let go_on = self.b.create_block();
+                self.b.ins().brif(joined[0], go_on, &[], exit, &[]);
+                self.b.switch_to_block(go_on);
+                self.b.seal_block(go_on);
+                let lanes = vec![joined[0], self.struct_data(joined[0]), joined[1]];
+                self.own(&Type::Str, &lanes);
+                lanes
+            }
             ExprKind::StrLen(text) => {
                 let lanes = self.expr(text);
                 self.helper("str_length", &[lanes[1], lanes[2]], &[types::I64])
@@ -373,10 +389,13 @@ impl<'a> Gen<'a, '_> {
     fn call_unit(&mut self, callee: CalleeId, args: &[Value]) -> Lanes {
         let callee = &self.ir.callees[callee.0 as usize];
         let signature = abi::unit_signature(&callee.signature, self.isa);
-        let function = self.function(Reference::Unit(callee.name.clone()), signature);
+        let reference = Reference::Unit(callee.name.clone());
+        let number = self.shared.number(reference.clone());
+        let function = self.function(reference, signature);
         let (all, results) = self.call_args(&callee.signature, args);
         let call = self.b.ins().call(function, &all);
         let returned = self.b.inst_results(call).to_vec();
+        self.check_call(returned[0], number);
         self.returned_lanes(&callee.signature.result, &returned, results)
     }
 
@@ -399,7 +418,6 @@ impl<'a> Gen<'a, '_> {
     }
 
     fn returned_lanes(&mut self, ty: &Type, returned: &[Value], results: Option<Value>) -> Lanes {
-        self.check(returned[0]);
         let lanes = match results {
             Some(address) => self.load_lanes(address, 0, ty),
             None => returned[1..].to_vec(),

@@ -432,7 +432,7 @@ fn each_element(body: &[Stmt], is_certain: bool, visit: &mut dyn FnMut(&Element1
     for stmt in body {
         match &stmt.kind {
             StmtKind::SetElement(element, _) => visit(element, is_certain),
-            StmtKind::If(_, then, otherwise) => {
+            StmtKind::If(_, then, otherwise) | StmtKind::Try(then, otherwise, _) => {
                 each_element(then, false, visit);
                 each_element(otherwise, false, visit);
             }
@@ -457,7 +457,7 @@ pub(super) fn each_stmt<'e>(body: &'e [Stmt], visit: &mut dyn FnMut(&'e Stmt)) {
 
 fn each_child<'e>(stmt: &'e Stmt, visit: &mut dyn FnMut(&'e Stmt)) {
     match &stmt.kind {
-        StmtKind::If(_, a, b) => {
+        StmtKind::If(_, a, b) | StmtKind::Try(a, b, _) => {
             each_stmt(a, visit);
             each_stmt(b, visit);
         }

@@ -23,7 +23,7 @@ use super::carry::Carried;
 use super::facts::Facts;
 use super::{Reference, Shared};
 use crate::kernel::abi::{self, Lane};
-use crate::kernel::ir::{FunctionType, Label, LocalId, Type};
+use crate::kernel::ir::{FunctionType, Label, LocalId, Site, Type};
 use crate::kernel::{ir, runtime};
 
 /// A value: one CLIF value per lane.
@@ -39,11 +39,27 @@ pub(super) struct Scope {
 /// What a way out raises, class and text; nothing if the error is set already.
 type Raised = Option<(&'static str, String)>;
 
+/// Where an error leaves the function: the statement, and the call that failed, if it was one: its reference, from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Left {
+    site: Site,
+    call: u32,
+}
+
 /// A way out with an error.
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Exit {
-    block: Block,
     raise: Raised,
+    left: Left,
     temps: Vec<Value>,
+    /// Where it goes, if not out of the function.
+    handler: Option<Block>,
+}
+
+/// Where errors go while the body of a `try` is built; temps from before it stay.
+pub(super) struct Handler {
+    pub(super) block: Block,
+    pub(super) temps: usize,
 }
 
 pub(super) struct Gen<'a, 'b> {
@@ -65,9 +81,16 @@ pub(super) struct Gen<'a, 'b> {
     temps: Vec<Value>,
     /// Temps before this may not be taken over: what takes them might not run.
     border: usize,
-    exits: Vec<Exit>,
-    /// The block of each exit, by what it does.
-    exit_of: HashMap<(Raised, Vec<Value>), Block>,
+    exits: Vec<(Block, Exit)>,
+    /// The block of each exit.
+    exit_of: HashMap<Exit, Block>,
+    /// The statement that is being built.
+    pub(super) site: Site,
+    /// The `try`s around it, innermost last.
+    pub(super) handlers: Vec<Handler>,
+    /// The errors that the handlers around it keep.
+    pub(super) kept: Vec<Value>,
+    /// Gives back the locals and returns; it is told where the error left.
     fail: Block,
     exit: Block,
     functions: HashMap<u32, FuncRef>,
@@ -141,6 +164,7 @@ impl<'a, 'b> Gen<'a, 'b> {
         }
         let (fail, exit) = (b.create_block(), b.create_block());
         b.set_cold_block(fail);
+        b.append_block_param(fail, types::I64);
         let context = b.block_params(entry)[0];
         Gen {
             ir,
@@ -158,6 +182,9 @@ impl<'a, 'b> Gen<'a, 'b> {
             border: 0,
             exits: Vec::new(),
             exit_of: HashMap::new(),
+            site: Site::default(),
+            handlers: Vec::new(),
+            kept: Vec::new(),
             fail,
             exit,
             functions: HashMap::new(),
@@ -188,8 +215,8 @@ impl<'a, 'b> Gen<'a, 'b> {
     /// Builds what is out of the way: the ways out, and the ends.
     pub(super) fn finish(mut self) {
         let exits = std::mem::take(&mut self.exits);
-        for exit in exits {
-            self.b.switch_to_block(exit.block);
+        for (block, exit) in exits {
+            self.b.switch_to_block(block);
             if let Some((class, text)) = &exit.raise {
                 let bytes = format!("{class}\0{text}").into_bytes();
                 let length = self.int(bytes.len() as i64);
@@ -200,11 +227,20 @@ impl<'a, 'b> Gen<'a, 'b> {
             for owner in exit.temps {
                 self.release(owner);
             }
+            if let Some(handler) = exit.handler {
+                self.b.ins().jump(handler, &[]);
+                continue;
+            }
+            let Left { site, call } = exit.left;
+            let left = self.int(i64::from(call) << 32 | i64::from(site.0));
             let fail = self.fail;
-            self.b.ins().jump(fail, &[]);
+            self.b.ins().jump(fail, &[left.into()]);
         }
 
         self.b.switch_to_block(self.fail);
+        let left = self.b.block_params(self.fail)[0];
+        let context = self.context;
+        self.helper("passed", &[context, left], &[]);
         self.release_locals();
         let mut values = vec![self.int(1)];
         values.extend(self.register_results().into_iter().map(|ty| zero_of(&mut self.b, ty)));
@@ -411,7 +447,7 @@ impl<'a, 'b> Gen<'a, 'b> {
 
     /// The block that raises this.
     pub(super) fn raising(&mut self, class: &'static str, text: &str) -> Block {
-        self.way_out(Some((class, text.to_owned())))
+        self.way_out(Some((class, text.to_owned())), 0)
     }
 
     /// Goes on only if `condition` is not set; raises otherwise.
@@ -422,18 +458,24 @@ impl<'a, 'b> Gen<'a, 'b> {
 
     /// Leaves with the error that is set in the context, if `status` is not zero.
     pub(super) fn check(&mut self, status: Value) {
-        let exit = self.way_out(None);
+        let exit = self.way_out(None, 0);
+        self.branch_out(status, exit);
+    }
+
+    /// As [`check`](Self::check), of a call of another unit.
+    pub(super) fn check_call(&mut self, status: Value, unit: u32) {
+        let exit = self.way_out(None, unit + 1);
         self.branch_out(status, exit);
     }
 
     /// The block that leaves with the error that is set in the context.
     pub(super) fn failed(&mut self) -> Block {
-        self.way_out(None)
+        self.way_out(None, 0)
     }
 
     /// Leaves with the error that is set in the context, and goes on in a block that is never reached.
     pub(super) fn fail(&mut self) {
-        let exit = self.way_out(None);
+        let exit = self.way_out(None, 0);
         self.b.ins().jump(exit, &[]);
         self.dead();
     }
@@ -445,15 +487,20 @@ impl<'a, 'b> Gen<'a, 'b> {
         self.b.seal_block(go_on);
     }
 
-    fn way_out(&mut self, raise: Raised) -> Block {
-        let key = (raise, self.temps.clone());
-        if let Some(block) = self.exit_of.get(&key) {
+    fn way_out(&mut self, raise: Raised, call: u32) -> Block {
+        let (handler, first) = match self.handlers.last() {
+            Some(handler) => (Some(handler.block), handler.temps),
+            None => (None, 0),
+        };
+        let left = Left { site: self.site, call };
+        let exit = Exit { raise, left, temps: self.temps[first..].to_vec(), handler };
+        if let Some(block) = self.exit_of.get(&exit) {
             return *block;
         }
         let block = self.b.create_block();
         self.b.set_cold_block(block);
-        self.exits.push(Exit { block, raise: key.0.clone(), temps: key.1.clone() });
-        self.exit_of.insert(key, block);
+        self.exits.push((block, exit.clone()));
+        self.exit_of.insert(exit, block);
         block
     }
 

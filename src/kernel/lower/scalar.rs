@@ -284,6 +284,18 @@ impl Gen<'_, '_> {
             BinaryOp::Pow(_) if is_float => self.float_helper("pow", ty, &[x, y]),
             BinaryOp::Pow(zero) => self.int_pow(ty, zero, x, y),
             BinaryOp::PowInt => self.float_pow_int(ty, x, y),
+            BinaryOp::Gcd | BinaryOp::Lcm => {
+                let name = match (op, ty.is_signed()) {
+                    (BinaryOp::Gcd, true) => "gcd_i64",
+                    (BinaryOp::Gcd, false) => "gcd_u64",
+                    (_, true) => "lcm_i64",
+                    (_, false) => "lcm_u64",
+                };
+                let args = [self.extend(ty, x), self.extend(ty, y)];
+                let result = self.helper(name, &args, &[types::I64])[0];
+                let is_wide = clif(ty).bits() == 64;
+                if is_wide { result } else { self.b.ins().ireduce(clif(ty), result) }
+            }
             BinaryOp::Shl => self.b.ins().ishl(x, y),
             BinaryOp::Shr if ty.is_signed() => self.b.ins().sshr(x, y),
             BinaryOp::Shr => self.b.ins().ushr(x, y),

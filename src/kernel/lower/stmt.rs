@@ -3,11 +3,11 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 
-use super::r#gen::{Gen, Scope};
+use super::r#gen::{Gen, Handler, Scope};
 use crate::kernel::abi;
 use crate::kernel::ir::{
-    BinaryOp, Const, Element, Expr, ExprKind, For, Label, LocalId, Raise, Scalar, Stmt, StmtKind,
-    Type, UnaryOp,
+    BinaryOp, Caught, Const, Element, Expr, ExprKind, For, Label, LocalId, Raise, Scalar, Site,
+    Stmt, StmtKind, Type, UnaryOp,
 };
 use crate::kernel::runtime::stack::deep;
 
@@ -19,7 +19,11 @@ impl<'a> Gen<'a, '_> {
             deep(|| self.stmt(stmt));
             if matches!(
                 stmt.kind,
-                StmtKind::Leave(_) | StmtKind::Next(_) | StmtKind::Return(_) | StmtKind::Raise(_)
+                StmtKind::Leave(_)
+                    | StmtKind::Next(_)
+                    | StmtKind::Return(_)
+                    | StmtKind::Raise(_)
+                    | StmtKind::RaiseAgain
             ) {
                 break;
             }
@@ -28,6 +32,15 @@ impl<'a> Gen<'a, '_> {
     }
 
     fn stmt(&mut self, stmt: &'a Stmt) {
+        let outer = self.site;
+        if stmt.site != Site::default() {
+            self.site = stmt.site;
+        }
+        self.stmt_here(stmt);
+        self.site = outer;
+    }
+
+    fn stmt_here(&mut self, stmt: &'a Stmt) {
         let mark = self.mark();
         match &stmt.kind {
             StmtKind::Assign(local, value) => {
@@ -85,6 +98,13 @@ impl<'a> Gen<'a, '_> {
                 self.return_lanes(&lanes);
             }
             StmtKind::Raise(raise) => self.raise(raise),
+            StmtKind::Try(body, handler, caught) => self.attempt(body, handler, *caught),
+            StmtKind::RaiseAgain => {
+                let kept = self.kept.last().copied().expect("checked: an error is kept");
+                let context = self.context;
+                self.helper("raise_again", &[context, kept], &[]);
+                self.fail();
+            }
             StmtKind::Print(values) => {
                 for value in values {
                     self.hand_over(value);
@@ -131,6 +151,31 @@ impl<'a> Gen<'a, '_> {
                 self.release_to(mark);
             }
         }
+    }
+
+    /// `try`: the error is taken out of the context, and forgotten or kept for the handler.
+    fn attempt(&mut self, body: &'a [Stmt], handler: &'a [Stmt], caught: Caught) {
+        let (catch, behind) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(catch);
+        self.handlers.push(Handler { block: catch, temps: self.mark() });
+        self.stmts(body);
+        self.handlers.pop();
+        self.b.ins().jump(behind, &[]);
+
+        self.b.switch_to_block(catch);
+        let context = self.context;
+        let is_kept = caught == Caught::Kept;
+        let keep = self.int(i64::from(is_kept));
+        let kept = self.helper("caught", &[context, keep], &[types::I64])[0];
+        if is_kept {
+            self.kept.push(kept);
+        }
+        self.stmts(handler);
+        if is_kept {
+            self.kept.pop();
+        }
+        self.b.ins().jump(behind, &[]);
+        self.b.switch_to_block(behind);
     }
 
     /// A value that is about to be returned: owned.
@@ -377,15 +422,20 @@ impl<'a> Gen<'a, '_> {
     fn hand_over(&mut self, value: &'a Expr) {
         let mark = self.mark();
         let lanes = self.expr(value);
+        self.hand_lanes(&value.ty, &lanes);
+        self.release_to(mark);
+    }
+
+    /// As [`hand_over`](Self::hand_over), of lanes that stay whose they are.
+    pub(super) fn hand_lanes(&mut self, ty: &Type, lanes: &[Value]) {
         let slot = self.slot(lanes.len());
         let address = self.slot_address(slot);
-        self.store_lanes(address, 0, &lanes);
-        let described = abi::describe(&value.ty);
+        self.store_lanes(address, 0, lanes);
+        let described = abi::describe(ty);
         let length = self.int(described.len() as i64);
         let description = self.bytes(described);
         let context = self.context;
         self.helper("hand_over", &[context, description, length, address], &[]);
-        self.release_to(mark);
     }
 
     pub(super) fn raise(&mut self, raise: &'a Raise) {

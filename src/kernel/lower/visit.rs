@@ -35,6 +35,8 @@ macro_rules! visitors {
                     visit(value);
                 }
                 StmtKind::Block(..)
+                | StmtKind::Try(..)
+                | StmtKind::RaiseAgain
                 | StmtKind::Loop(..)
                 | StmtKind::Leave(_)
                 | StmtKind::Next(_)
@@ -80,6 +82,7 @@ macro_rules! visitors {
                 }
                 ExprKind::Math(_, all)
                 | ExprKind::Tuple(all)
+                | ExprKind::Text(all)
                 | ExprKind::Call(_, all)
                 | ExprKind::ArrayOf(_, all)
                 | ExprKind::NewStruct(all) => all.$iter().for_each(visit),

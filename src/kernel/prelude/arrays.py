@@ -275,6 +275,90 @@ def take_rows(a, items):
     return out
 
 
+def chosen(items):
+    if _prelude.is_bool(items):
+        return flatnonzero(items)
+    return items
+
+
+def take_along(a, items, axis):
+    chosen_items = chosen(items)
+    n = chosen_items.shape[0]
+    b = _prelude.axis_first(a, axis)
+    out = np.empty(_prelude.shape_with(a, axis, n), a.dtype)
+    c = _prelude.axis_first(out, axis)
+    for i in range(n):
+        c[i] = b[chosen_items[i]]
+    return out
+
+
+def put_along(a, items, axis, value):
+    chosen_items = chosen(items)
+    b = _prelude.axis_first(a, axis)
+    if _prelude.is_array(value):
+        if value.ndim == a.ndim:
+            c = _prelude.axis_first(value, axis)
+            for i in range(chosen_items.shape[0]):
+                b[chosen_items[i]] = c[i]
+        elif axis == 0:
+            for i in range(chosen_items.shape[0]):
+                b[chosen_items[i]] = value
+        else:
+            _prelude.too_many_dimensions(value)
+    else:
+        for i in range(chosen_items.shape[0]):
+            b[chosen_items[i]] = value
+
+
+def broadcast_to(array, shape):
+    out = np.empty(shape, array.dtype)
+    out[...] = array
+    return out
+
+
+def histogram(a, bins=10, range=None):
+    if _prelude.is_array(bins):
+        n = bins.shape[0] - 1
+        hist = np.zeros(n, np.int64)
+        if n > 0:
+            for v in _prelude.ravel(a):
+                if bins[0] <= v <= bins[n]:
+                    low = 0
+                    high = n - 1
+                    while low < high:
+                        middle = (low + high + 1) >> 1
+                        if v < bins[middle]:
+                            high = middle - 1
+                        else:
+                            low = middle
+                    hist[low] += 1
+        return hist, bins
+    flat = _prelude.ravel(a)
+    if range is None:
+        low = 0.0
+        high = 1.0
+        if a.size > 0:
+            low = float(np.min(a))
+            high = float(np.max(a))
+    else:
+        low = float(range[0])
+        high = float(range[1])
+    return histogram_even(flat, bins, low, high)
+
+
+def histogram_even(a, bins, low, high):
+    hist = np.zeros(bins, np.int64)
+    if high > low:
+        ratio = bins / (high - low)
+        for v in a:
+            b = math.floor((v - low) * ratio)
+            if 0 <= b < bins:
+                hist[int(b)] += 1
+            elif v == high:
+                hist[bins - 1] += 1
+    return hist, np.linspace(low, high, bins + 1)
+
+
 def put_mask(a, mask, value):
     if a.shape[0] != mask.shape[0]:
         raise IndexError("boolean index did not match indexed array")
@@ -887,17 +971,3 @@ def modf(x):
         return np.copysign(0.0, x), x
     whole = np.trunc(x)
     return np.copysign(x - whole, x), whole
-
-
-def gcd(a, b):
-    a = abs(a)
-    b = abs(b)
-    while b != 0:
-        a, b = b, a % b
-    return a
-
-
-def lcm(a, b):
-    if a == 0 or b == 0:
-        return a * 0
-    return abs(a // gcd(a, b) * b)

@@ -18,6 +18,8 @@ pub(crate) struct Context<'h> {
     pub(crate) host: &'h dyn Host,
     /// What was raised last.
     pub(crate) error: Option<KernelError>,
+    /// Errors that handlers keep, to be raised again.
+    pub(crate) kept: Vec<KernelError>,
     /// Values that were handed over and not used yet.
     pub(crate) handed: Vec<Data>,
 }
@@ -28,7 +30,13 @@ pub(crate) const STACK_LIMIT: i32 = offset_of!(Context<'static>, stack_limit) as
 impl<'h> Context<'h> {
     /// A context for calls on this thread.
     pub(crate) fn new(host: &'h dyn Host) -> Self {
-        Context { stack_limit: stack::limit(), host, error: None, handed: Vec::new() }
+        Context {
+            stack_limit: stack::limit(),
+            host,
+            error: None,
+            kept: Vec::new(),
+            handed: Vec::new(),
+        }
     }
 
     /// The error of a call whose status was not zero.

@@ -15,7 +15,7 @@ use super::context::Context;
 use super::math;
 use super::memory::Memory;
 use super::parallel::{self, Loop, Part};
-use crate::kernel::abi::{self, KernelError};
+use crate::kernel::abi::{self, Data, KernelError};
 use crate::kernel::ir::Type;
 
 /// The address of a helper in this process, by the name in [`Reference::Runtime`](crate::kernel::lower::Reference).
@@ -65,10 +65,14 @@ fn base() -> Vec<(&'static str, usize)> {
             as unsafe extern "C" fn(Context1, Address, *const i64, usize, usize) -> usize;
         "raise_text" => raise_text as unsafe extern "C" fn(Context1, Address, usize);
         "raise_handed" => raise_handed as unsafe extern "C" fn(Context1, Address, usize);
+        "passed" => passed as unsafe extern "C" fn(Context1, u64);
+        "caught" => caught as unsafe extern "C" fn(Context1, u64) -> u64;
+        "raise_again" => raise_again as unsafe extern "C" fn(Context1, u64);
         "raise_shapes" => raise_shapes
             as unsafe extern "C" fn(Context1, *const i64, usize, usize);
         "hand_over" => hand_over
             as unsafe extern "C" fn(Context1, Address, usize, *const u64);
+        "join_text" => join_text as unsafe extern "C" fn(Context1) -> Text;
         "print" => print as unsafe extern "C" fn(Context1) -> u64;
         "str_equal" => str_equal as unsafe extern "C" fn(Address, usize, Address, usize) -> u8;
         "str_length" => str_length as unsafe extern "C" fn(Address, usize) -> u64;
@@ -80,6 +84,10 @@ fn base() -> Vec<(&'static str, usize)> {
             as unsafe extern "C" fn(Context1, i64, i64, u64, *mut i64) -> u64;
         "pow_u64" => pow_u64
             as unsafe extern "C" fn(Context1, u64, u64, u64, *mut u64) -> u64;
+        "gcd_i64" => math::gcd_i64 as extern "C" fn(i64, i64) -> i64;
+        "gcd_u64" => math::gcd_u64 as extern "C" fn(u64, u64) -> u64;
+        "lcm_i64" => math::lcm_i64 as extern "C" fn(i64, i64) -> i64;
+        "lcm_u64" => math::lcm_u64 as extern "C" fn(u64, u64) -> u64;
         "pow_int_f64" => pow_int_f64
             as unsafe extern "C" fn(Context1, f64, i64, *mut f64) -> u64;
         "pow_int_f32" => pow_int_f32
@@ -235,7 +243,35 @@ unsafe extern "C" fn raise_handed(context: Context1, class: Address, length: usi
     // SAFETY: H1, H3.
     let (context, class) = unsafe { (&mut *context, text(class, length)) };
     let args = std::mem::take(&mut context.handed);
-    context.error = Some(KernelError { class: class.into(), args });
+    context.error = Some(KernelError { class: class.into(), args, left: Vec::new() });
+}
+
+/// An error leaves a function.
+unsafe extern "C" fn passed(context: Context1, left: u64) {
+    // SAFETY: H1.
+    let context = unsafe { &mut *context };
+    if let Some(error) = &mut context.error {
+        error.left.push(left);
+    }
+}
+
+/// Takes the error out of the context; one that is kept has a number.
+unsafe extern "C" fn caught(context: Context1, keep: u64) -> u64 {
+    // SAFETY: H1.
+    let context = unsafe { &mut *context };
+    let error = context.take_error();
+    if keep != 0 {
+        context.kept.push(error);
+    }
+    context.kept.len() as u64
+}
+
+/// Raises an error that was kept. Those after it were left behind by handlers that never came to their end.
+unsafe extern "C" fn raise_again(context: Context1, number: u64) {
+    // SAFETY: H1.
+    let context = unsafe { &mut *context };
+    context.kept.truncate(number as usize);
+    context.error = context.kept.pop();
 }
 
 /// Raises that a value of one shape does not fit another.
@@ -271,6 +307,31 @@ unsafe extern "C" fn hand_over(
         abi::unpack_borrowed(&ty, lanes)
     };
     context.handed.push(value);
+}
+
+/// A new block of bytes and how many there are, in registers.
+#[repr(C)]
+struct Text {
+    owner: usize,
+    length: u64,
+}
+
+/// What was handed over, joined as text.
+unsafe extern "C" fn join_text(context: Context1) -> Text {
+    // SAFETY: H1.
+    let context = unsafe { &mut *context };
+    let mut text = String::new();
+    for value in std::mem::take(&mut context.handed) {
+        match value {
+            Data::Str(part) => text.push_str(&part),
+            Data::Int(value) => text.push_str(&value.to_string()),
+            Data::UInt(value) => text.push_str(&value.to_string()),
+            Data::Bool(value) => text.push_str(if value { "True" } else { "False" }),
+            _ => {}
+        }
+    }
+    let memory = Memory::copied(text.as_bytes());
+    Text { owner: given(context, memory), length: text.len() as u64 }
 }
 
 /// Prints what was handed over.

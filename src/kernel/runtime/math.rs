@@ -92,6 +92,30 @@ pub(super) fn pow_u64(base: u64, exponent: u64) -> u64 {
     result
 }
 
+/// The greatest common divisor. Of nothing but the smallest integer it wraps.
+pub(super) extern "C" fn gcd_i64(a: i64, b: i64) -> i64 {
+    gcd_u64(a.unsigned_abs(), b.unsigned_abs()) as i64
+}
+
+pub(super) extern "C" fn gcd_u64(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// The least common multiple; it wraps.
+pub(super) extern "C" fn lcm_i64(a: i64, b: i64) -> i64 {
+    lcm_u64(a.unsigned_abs(), b.unsigned_abs()) as i64
+}
+
+pub(super) extern "C" fn lcm_u64(a: u64, b: u64) -> u64 {
+    match gcd_u64(a, b) {
+        0 => 0,
+        common => (a / common).wrapping_mul(b),
+    }
+}
+
 macro_rules! pow_int {
     ($name:ident, $float:ty) => {
         /// A float to an integer power, by multiplication; none if zero has a negative exponent.

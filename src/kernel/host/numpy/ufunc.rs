@@ -644,7 +644,7 @@ pub(super) fn call(
             unary(host, op, &element(&x))?
         }
         "maximum" | "minimum" | "fmax" | "fmin" | "arctan2" | "hypot" | "copysign" | "fmod"
-        | "nextafter" | "logical_and" | "logical_or" | "logical_xor" => {
+        | "nextafter" | "logical_and" | "logical_or" | "logical_xor" | "gcd" | "lcm" => {
             let (x, y) = two(host)?;
             let (a, b) = (Operand::of(host, &x)?, Operand::of(host, &y)?);
             let scalar = a.is_scalar() && b.is_scalar();
@@ -802,6 +802,9 @@ fn pairwise(name: &str, a: &Operand, b: &Operand) -> Run<Array> {
             })
         }));
     }
+    if matches!(name, "gcd" | "lcm") {
+        return divisors(name, &dtype, a, b, &shape);
+    }
     let float = math::function2(name);
     if float.is_some() && name != "fmod" && dtype.kind() < Kind::Float {
         dtype = DType::F64;
@@ -842,6 +845,31 @@ fn pairwise(name: &str, a: &Operand, b: &Operand) -> Run<Array> {
             } else if first(Some(x.cmp(&y))) { x } else { y }
         }), else zeros(dtype.clone(), &shape)?),
     })
+}
+
+/// `gcd` and `lcm`, of integers alone.
+fn divisors(name: &str, dtype: &DType, a: &Operand, b: &Operand, shape: &[usize]) -> Run<Array> {
+    if !matches!(dtype.kind(), Kind::Signed | Kind::Unsigned) {
+        let message = format!(
+            "ufunc '{name}' did not contain a loop with signature matching types (<class '{0}'>, <class '{0}'>) -> None",
+            format_args!("numpy.dtypes.{dtype}DType"),
+        );
+        return raise(E::TypeError, message);
+    }
+    let (x, y) = (a.array(dtype)?, b.array(dtype)?);
+    let of = |x: i128, y: i128| {
+        let (mut common, mut rest) = (x.abs(), y.abs());
+        while rest != 0 {
+            (common, rest) = (rest, common % rest);
+        }
+        match name {
+            "gcd" => common,
+            _ if common == 0 => 0,
+            _ => (x.abs() / common).wrapping_mul(y.abs()),
+        }
+    };
+    Ok(integers!(dtype, T => zip(&x, &y, shape, |x: T, y: T| of(x as i128, y as i128) as T),
+        else zeros(dtype.clone(), shape)?))
 }
 
 /// Functions of one array that have no float function of their own.
