@@ -43,8 +43,10 @@ pub use record::{Draft, Origin, Published, Record};
 pub use status::{Inspection, PruneLimits, Status};
 
 use disk::fs::real::RealFs;
+#[cfg(feature = "graph")]
+pub(crate) use disk::shard::lend::Lent;
 #[cfg(feature = "jit")]
-pub(crate) use disk::shard::lend::{Lent, PAGE};
+pub(crate) use disk::shard::lend::PAGE;
 pub(crate) use tiers::Loan;
 use tiers::Tiers;
 

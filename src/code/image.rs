@@ -232,6 +232,12 @@ impl Tables {
         (0..self.len()).map(|n| self.function(n))
     }
 
+    /// What the functions are numbered, and where they begin, in the order of their names.
+    pub(crate) fn places(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
+        let functions = self.bytes[self.functions.clone()].as_chunks::<FUNCTION>().0;
+        functions.iter().map(|function| (read_u32(function, 8), read_u32(function, 0)))
+    }
+
     /// The function of this place in the order of names.
     pub(crate) fn function(&self, n: usize) -> Placed<'_> {
         let bytes = &self.bytes[self.functions.clone()][n * FUNCTION..][..FUNCTION];

@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(ours.get(b"one").as_deref(), Some(&b"code"[..]));
     }
 
-    /// Meant to catch: an audit that answers from the store, one that does not compare.
+    /// Kills: an audit that answers from the store; one that does not compare.
     #[test]
     fn an_audit_compares_what_is_compiled_with_what_is_kept() {
         let dir = tempfile::tempdir().unwrap();

@@ -14,6 +14,8 @@ use cranelift_module::{
 
 use crate::support::{link, name, parse};
 
+/// Makes one kind of module.
+type Make = fn(JITBuilder, Store) -> CachingModule;
 /// Declares and defines everything, last to first if told so.
 type Build = fn(&mut dyn Module, bool) -> ModuleResult<()>;
 type Flags = [(&'static str, &'static str)];
@@ -167,7 +169,7 @@ fn check(case: &Case) {
     }
     let dir = tempfile::tempdir().unwrap();
     let config = || Config::default().dir(dir.path().join("cache"));
-    let makes: [(&str, fn(JITBuilder, Store) -> CachingModule); 2] =
+    let makes: [(&str, Make); 2] =
         [("new", CachingModule::new), ("code_only", CachingModule::code_only)];
     for (kind, make) in makes {
         let once = |store: &Store, how| {

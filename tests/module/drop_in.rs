@@ -362,7 +362,7 @@ fn near_references_that_do_not_reach() {
 }
 
 /// The handlers of a function with `try_call` are found by a place in its code, whether anything else was found or made.
-/// Meant to catch: none given.
+/// Kills: none given; what has handlers compiled and kept as everything else.
 #[cfg(feature = "wasmtime-unwinder")]
 #[test]
 fn handlers_are_found_by_a_place_in_the_code() {

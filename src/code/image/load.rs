@@ -9,7 +9,7 @@ use super::{Bytes, Tables};
 use crate::code::error::CodeError;
 use crate::key::Key;
 use crate::race::{Fault, planted};
-use crate::store::{Lent, Loan, Store};
+use crate::store::{Loan, Store};
 
 /// A fault that tests plant.
 const UNMAPPED: Fault = Fault("images are never mapped");
@@ -30,16 +30,17 @@ pub(crate) fn open(
 ) -> Result<Option<Opened>, CodeError> {
     match loan {
         Loan::File(lent) => {
-            let Some((parts, slots)) = parts_of(lent) else { return Ok(None) };
+            let parts = |bytes: &[u8]| Tables::announced(bytes).ok();
+            let Ok(length) = usize::try_from(lent.length) else { return Ok(None) };
             let mapped = match planted(UNMAPPED) {
-                false => Unbound::map(&lent.file, lent.offset, parts, slots),
+                false => Unbound::map(&lent.file, lent.offset, length, parts),
                 true => Err(io::ErrorKind::PermissionDenied.into()),
             };
             match mapped {
-                Ok((front, memory)) => {
+                Ok(None) => Ok(None),
+                Ok(Some((front, memory))) => {
                     let tables = Tables::decode(Bytes::Mapped(front), lent.length, environment);
-                    let tables = tables.ok().filter(|tables| tables.slots().len() == slots);
-                    Ok(tables.map(|tables| Opened { tables, memory }))
+                    Ok(tables.ok().map(|tables| Opened { tables, memory }))
                 }
                 Err(error) => {
                     store.count_reason(
@@ -76,27 +77,13 @@ pub(crate) fn copy(payload: &[u8], environment: &Key) -> Result<Option<Opened>, 
 /// All bytes of an image.
 pub(crate) fn payload(loan: &Loan<File>) -> Option<Vec<u8>> {
     match loan {
-        Loan::File(lent) => read(lent, 0, usize::try_from(lent.length).ok()?),
+        Loan::File(lent) => {
+            let mut bytes = vec![0; usize::try_from(lent.length).ok()?];
+            lent.file.read_exact_at(&mut bytes, lent.offset).ok()?;
+            Some(bytes)
+        }
         Loan::Bytes(record, _) => Some(record.payload().to_vec()),
     }
-}
-
-/// How long tables and text are, and how many slots there are, by the first bytes; none if these are no image's. What they say
-/// is not checked yet.
-fn parts_of(lent: &Lent<File>) -> Option<([usize; 2], usize)> {
-    let (tables, slots) = match Tables::announced(&lent.head) {
-        Ok(announced) => announced,
-        Err(_) => Tables::announced(&read(lent, 0, super::HEADER)?).ok()?,
-    };
-    let text = usize::try_from(lent.length).ok()?.checked_sub(tables)?;
-    Some(([tables, text], slots))
-}
-
-/// So many bytes of the payload, from `at` on.
-fn read(lent: &Lent<File>, at: u64, length: usize) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; length];
-    lent.file.read_exact_at(&mut bytes, lent.offset + at).ok()?;
-    Some(bytes)
 }
 
 fn reason(error: &io::Error) -> &'static str {

@@ -126,19 +126,33 @@ impl Drop for Region {
 }
 
 impl Unbound {
-    /// Maps `tables` and then `text` bytes of a file from `offset` on, all of them whole pages, with room for so many slots
-    /// behind them.
+    /// Maps `length` bytes of a file from `offset` on, which are whole pages: an image. `parts` says by its bytes how long its
+    /// tables are, and how many slots there is to be room for behind its text; none if it is no image.
     pub(crate) fn map(
         file: &File,
         offset: u64,
-        [tables, text]: [usize; 2],
-        slots: usize,
-    ) -> io::Result<(Front, Self)> {
-        let mut region = Region::reserve(tables + text + room(slots))?;
-        region.map(0, tables + text, file, offset, ProtFlags::READ | ProtFlags::EXEC)?;
-        let region = Arc::new(region);
-        let front = Front { region: Arc::clone(&region), length: tables };
-        Ok((front, Unbound { region, start: tables, text, slots, is_mapped: true }))
+        length: usize,
+        parts: impl Fn(&[u8]) -> Option<(usize, usize)>,
+    ) -> io::Result<Option<(Front, Self)>> {
+        // Nearly always that is room for all of them.
+        let mut spare = PAGE;
+        loop {
+            let mut region = Region::reserve(length + spare)?;
+            region.map(0, length, file, offset, ProtFlags::READ | ProtFlags::EXEC)?;
+            let mut front = Front { region: Arc::new(region), length };
+            let Some((tables, slots)) = parts(front.bytes()) else { return Ok(None) };
+            let Some(text) = length.checked_sub(tables) else { return Ok(None) };
+            if room(slots) > spare {
+                spare = room(slots);
+                continue;
+            }
+            front.length = tables;
+            let region = Arc::clone(&front.region);
+            return Ok(Some((
+                front,
+                Unbound { region, start: tables, text, slots, is_mapped: true },
+            )));
+        }
     }
 
     /// A copy of `text`, which is whole pages, with room for so many slots behind it.

@@ -340,7 +340,7 @@ impl CachingModule {
                     return Ok(false);
                 };
                 let numbers = group.declarations.len();
-                let fits = tables.functions().all(|function| group.is_function(function.number))
+                let fits = tables.places().all(|(number, _)| group.is_function(number))
                     && tables.slots().all(|slot| match slot {
                         Slot::Symbol(number) => (number as usize) < numbers,
                         _ => true,
@@ -368,11 +368,11 @@ impl CachingModule {
             FuncOrDataId::Func(id) => id,
             FuncOrDataId::Data(_) => unreachable!("it is a function's number"),
         };
-        tables.functions().try_for_each(|placed| self.check_definable(function(placed.number)))?;
-        self.places.make_room(tables.functions().map(|placed| function(placed.number)));
+        tables.places().try_for_each(|(number, _)| self.check_definable(function(number)))?;
+        self.places.make_room(tables.places().map(|(number, _)| function(number)));
         let image = self.images.add(Pending { memory, slots });
-        for placed in tables.functions() {
-            self.define_in_image(function(placed.number), image, placed.offset)?;
+        for (number, offset) in tables.places() {
+            self.define_in_image(function(number), image, offset)?;
         }
         if let Some(group) = group {
             self.define_group(&group, &ids)?;

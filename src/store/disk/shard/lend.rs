@@ -31,10 +31,8 @@ use crate::store::disk::root::Root;
 
 /// Payloads in segments of their own begin at a multiple of this, so that they can be mapped.
 pub(crate) const PAGE: u64 = 4096;
-/// How much of a record is read to find out about it: with it come the first bytes of the payload.
+/// How much of a record is read to find out about it.
 const HEAD: u64 = 16 << 10;
-/// As much where the record is known: what lies at the beginning of most things says how long their parts are.
-const KNOWN_HEAD: u64 = 128;
 /// No clock of a file system ticks slower than once in so many seconds.
 const SETTLED_S: u64 = 2;
 
@@ -54,8 +52,6 @@ pub(crate) struct Lent<H> {
     pub(crate) offset: u64,
     /// How long the payload is.
     pub(crate) length: u64,
-    /// Some of its first bytes, if it was cheap to read them.
-    pub(crate) head: Vec<u8>,
     /// What to remember of the file, if it is news and may be remembered.
     pub(crate) way: Option<Way>,
 }
@@ -147,14 +143,11 @@ impl<F: MapFs> Shard<F> {
             let stays = Mark::of(key, self.root.boot_id(), &after, location) == mark;
             stays && is_settled(&stat, now)
         };
-        let mut head = head;
-        head.truncate(layout.payload.end);
-        head.drain(..layout.payload.start.min(head.len()));
         let length = layout.payload.len() as u64;
         let payload = (layout.payload.start as u64, length);
         let way = Way { mark, shard: self.number, location, payload, hour: self.hour() };
         let way = Some(way).filter(|way| is_marked && Some(way) != known);
-        Ok(Some(Lent { file, offset, length, head, way }))
+        Ok(Some(Lent { file, offset, length, way }))
     }
 
     /// Whether the payload of the record at a place begins at a page.
@@ -183,8 +176,7 @@ pub(crate) fn lend_by<F: MapFs>(
     if !is_same || stat.length < way.location.end() || !offset.is_multiple_of(PAGE) {
         return None;
     }
-    let head = fs.read_new(&file, KNOWN_HEAD.min(length) as usize, offset).ok()?;
-    Some(Lent { file, offset, length, head, way: None })
+    Some(Lent { file, offset, length, way: None })
 }
 
 /// Whether a change from this second on would change the file's times.
