@@ -363,7 +363,8 @@ mod tests {
     use crate::config::{self, Config};
     use crate::graph::Builder;
 
-    /// When shapes are fixed, and when they are not.
+    /// When shapes are fixed, and when they are not. Kills: types not compared; dimensions not compared; ranks not compared; no
+    /// look before the first run, or none after it.
     #[test]
     fn an_output_is_what_the_model_says() {
         let off = Config::default().mode(config::Mode::Off);

@@ -25,10 +25,13 @@ pub(crate) struct Ready {
     /// The compiled entry of each segment of calls; empty if the calls are made one by one.
     entries: Vec<Option<Entry>>,
     /// What nodes were lowered to while the graph ran, by their segments.
-    late: Vec<Mutex<Vec<(Layouts, Arc<Bound>)>>>,
+    late: Vec<Late>,
     /// Memory of runs that are over.
     scratch: Mutex<Vec<Scratch>>,
 }
+
+/// What a node was lowered to, by the layouts of its inputs.
+type Late = Mutex<Vec<(Layouts, Arc<Bound>)>>;
 
 /// Types, dimensions and strides of a node's inputs.
 type Layouts = Vec<Option<(ElementType, Dims, Strides)>>;
@@ -451,7 +454,7 @@ mod tests {
         graph.finish().unwrap()
     }
 
-    /// Its inputs come in two layouts, each in many runs.
+    /// Its inputs come in two layouts, each in many runs. Kills: layouts compared without strides; nothing remembered.
     #[test]
     fn what_follows_a_branch_is_lowered_once_for_each_layout() {
         let session = Session::new(Store::open(Config::default().mode(CacheMode::Off))).unwrap();

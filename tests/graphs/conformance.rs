@@ -87,6 +87,7 @@ fn whole() {
     check("whole");
 }
 
+/// Kills: found and made not told apart; no nearest looked for.
 #[test]
 fn an_explanation_says_why_each_kernel_was_found_or_made() {
     let Some(cases) = cases() else { return };

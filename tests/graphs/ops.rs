@@ -95,7 +95,7 @@ fn older_versions_have_attributes_for_inputs() {
     assert_eq!(one(13, "Softmax", &[ones], &[]).1, [0.5; 8]);
 }
 
-/// Meant to catch: a length of 0 that is taken for none given; a product over no depth left unwritten.
+/// Kills: a length of 0 that is taken for none given (TopK).
 #[test]
 fn empty_tensors_have_shapes_and_results() {
     let nothing = |dims: &[usize]| tensor::<f32>(dims, &[]);
@@ -132,7 +132,7 @@ fn empty_tensors_have_shapes_and_results() {
     assert_eq!(one(11, "Compress", &[row(&[1.0_f32, 2.0]), row(&[false, false])], &[]).0, [0]);
 }
 
-/// Meant to catch: a scalar taken for a row of one; a bound of one dimension refused.
+/// Kills: a size that is a row of one; the axis after the last refused of a scalar (Flatten).
 #[test]
 fn scalars_have_no_dimensions() {
     let scalar = |number: f32| tensor(&[], &[number]);
@@ -155,7 +155,7 @@ fn scalars_have_no_dimensions() {
     assert_eq!(one(19, "Pad", &[scalar(2.0), row::<i64>(&[])], &[]), (vec![], vec![2.0]));
 }
 
-/// Meant to catch: the last of equals taken unless it is asked for; a comparison that lets NaN by.
+/// Kills: the last of equals taken unless it is asked for; a comparison that lets NaN by (Max).
 #[test]
 fn ties_and_numbers_that_are_none() {
     let ties = row(&[1.0_f32, 3.0, 3.0, 1.0]);
@@ -179,7 +179,7 @@ fn ties_and_numbers_that_are_none() {
     assert_eq!(one(13, "Round", &[row(&[0.5_f32, 1.5, -2.5])], &[]).1, [0.0, 2.0, -2.0]);
 }
 
-/// Meant to catch: ends that are not clamped; a negative step that begins past the end; pads that only add.
+/// Kills: ends that are not clamped; a negative step that begins past the end. Pads that only add: `graph::ops::tests`.
 #[test]
 fn slices_and_pads_reach_over_the_ends() {
     let x = || row(&[0.0_f32, 1.0, 2.0, 3.0]);
@@ -199,7 +199,7 @@ fn slices_and_pads_reach_over_the_ends() {
     assert_eq!(pad("wrap", [5, 0]), [3.0, 0.0, 1.0, 2.0, 3.0, 0.0, 1.0, 2.0, 3.0]);
 }
 
-/// Meant to catch: a letter that stands twice taken for two axes; dots that are not in the result summed.
+/// Kills: a letter that stands twice taken for two axes; dots in the result left out.
 #[test]
 fn einsum_knows_diagonals_dots_and_implied_results() {
     let square = || tensor(&[2, 2], &[1.0_f32, 2.0, 3.0, 4.0]);

@@ -70,6 +70,7 @@ fn remove_image(dir: &Path) {
     assert!(store.remove(&image).unwrap());
 }
 
+/// Kills: the image not made, or not looked at.
 #[test]
 fn a_later_process_looks_up_a_plan_and_an_image() {
     for mode in MODES {
@@ -87,6 +88,7 @@ fn a_later_process_looks_up_a_plan_and_an_image() {
     }
 }
 
+/// Kills: an image's name of a plan's sizes.
 #[test]
 fn other_shapes_have_the_same_image() {
     for mode in MODES {
@@ -105,6 +107,7 @@ fn other_shapes_have_the_same_image() {
     }
 }
 
+/// Kills: the image not made.
 #[test]
 fn an_image_that_is_gone_is_made_of_the_kernels() {
     for mode in MODES {
@@ -120,6 +123,7 @@ fn an_image_that_is_gone_is_made_of_the_kernels() {
     }
 }
 
+/// Kills: an image made where nothing may be written.
 #[test]
 fn a_cache_that_is_only_read_keeps_no_image() {
     let dir = tempfile::tempdir().unwrap();
@@ -130,6 +134,7 @@ fn a_cache_that_is_only_read_keeps_no_image() {
     assert_eq!(stats.made, 0, "{stats:?}");
 }
 
+/// Kills: an audit that leaves images out.
 #[test]
 fn an_audit_makes_images_again() {
     for mode in MODES {
@@ -141,7 +146,7 @@ fn an_audit_makes_images_again() {
     }
 }
 
-/// Two graphs of the same kernels, the second of which calls one of them once more.
+/// Two graphs of the same kernels, the second of which calls one of them once more. Kills: an image's name of its kernels alone.
 #[test]
 fn entries_of_other_calls_lie_in_another_image() {
     let model = |times: usize| {

@@ -76,7 +76,7 @@ proptest! {
     }
 
     /// The old model is run first, so that all that it left lies in the cache. Mutants: attributes and constants left out
-    /// of the key of a graph.
+    /// of the key of a graph; an image's name without its kernels (the process dies).
     #[test]
     fn a_change_never_gives_the_old_result(
         plain in plain(),

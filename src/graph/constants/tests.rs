@@ -35,7 +35,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Meant to catch: every piece under one key; the limit's share of a shard given to one piece.
+/// Kills: every piece under one key; pieces of a sixteenth of the limit, which no shard keeps.
 #[test]
 fn pieces_side_by_side_are_the_tensor_and_count_as_what_lies_in_the_cache() {
     let dir = tempfile::tempdir().unwrap();
@@ -58,7 +58,7 @@ fn pieces_side_by_side_are_the_tensor_and_count_as_what_lies_in_the_cache() {
     assert_eq!((again.stats().made, again.stats().memory, again.stats().disk), (0, 0, 21));
 }
 
-/// Meant to catch: pieces in files that the store does not count.
+/// Kills: pieces of 8 MiB whatever the limit is.
 #[test]
 fn the_limit_holds_for_initialisers() {
     let dir = tempfile::tempdir().unwrap();
@@ -74,7 +74,7 @@ fn the_limit_holds_for_initialisers() {
     }
 }
 
-/// Meant to catch: a tensor that reads its file anew, or a prune that cuts files short.
+/// Kills: files that are cut short before they are unlinked (it dies of SIGBUS).
 #[test]
 fn a_model_goes_on_when_its_initialisers_are_pruned() {
     let dir = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ fn a_model_goes_on_when_its_initialisers_are_pruned() {
     assert_eq!(run(), expected);
 }
 
-/// Meant to catch: what is lent not verified; a damaged piece not made again.
+/// Kills: what is lent not verified.
 #[test]
 fn a_damaged_piece_is_a_miss_and_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn a_damaged_piece_is_a_miss_and_is_written_again() {
     assert_eq!((store.stats().made, store.stats().disk), (0, 4));
 }
 
-/// Meant to catch: pieces made where nothing may be written.
+/// Kills: pieces made where nothing may be written.
 #[test]
 fn a_store_that_is_only_read_lends_what_there_is() {
     let dir = tempfile::tempdir().unwrap();
