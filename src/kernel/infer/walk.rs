@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::params::bind;
 use super::val::{Slot, Val, ir_type};
 use super::{Callee, Specialised, World};
 use crate::kernel::diagnostic::Diagnostic;
