@@ -14,21 +14,38 @@
 //! prelude's array functions enter with their bodies.
 
 mod arrays;
+mod assign;
 mod attempt;
+mod attributes;
+mod builtins;
 mod calls;
+mod elementwise;
 mod expr;
+mod fold;
+mod index;
+mod inline;
+mod loops;
+mod make;
+mod math;
+mod numpy;
+mod ops;
+mod params;
+mod paths;
 mod prelude;
-#[cfg(test)]
-mod tests;
+mod reduce;
+mod stmt;
 mod val;
 mod walk;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(super) use calls::best_signature;
+pub(in crate::kernel) use loops::assigned;
+pub(super) use params::best_signature;
 pub(super) use val::{ir_type, literal_of, type_of};
-pub(in crate::kernel) use walk::assigned;
 
 use crate::kernel::diagnostic::Diagnostic;
 use crate::kernel::ir;

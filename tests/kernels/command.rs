@@ -112,6 +112,55 @@ fn errors_have_places_and_hints() {
     assert!(stderr.ends_with("ValueError: no\n"), "{stderr}");
 }
 
+/// An error shows the lines of the kernels that it left and of the host's call, cold and warm, and where comments moved
+/// the lines since the code was made.
+///
+/// Not planted: the statement left out of the way out.
+#[test]
+fn errors_show_the_lines_of_kernels() {
+    let program = "from numba import njit
+
+
+@njit
+def inner(a, i):
+    \"\"\"Text.\"\"\"
+    j = i + 1
+    if j > 3:
+        raise ValueError(\"far\")
+    return j
+
+
+@njit
+def outer(n):
+    total = 0
+    for i in range(n):
+        total += inner(n, i)
+    return total
+
+
+print(outer(2))
+outer(9)
+";
+    let work = Work::new("kernel_lines");
+    let shown = |down: usize| {
+        format!(
+            "  File \"main.py\", line {}, in <module>\n    outer(9)\n    ^^^^^^^^\n  File \"main.py\", line {}, in outer\n    total += inner(n, i)\n    ^^^^^^^^^^^^^^^^^^^^\n  File \"main.py\", line {}, in inner\n    raise ValueError(\"far\")\n    ^^^^^^^^^^^^^^^^^^^^^^^\nValueError: far\n",
+            22 + down,
+            17 + down,
+            9 + down
+        )
+    };
+    work.write("main.py", program);
+    for _ in 0..2 {
+        let (code, stdout, stderr) = command(&work, &["run", "main.py"]);
+        assert_eq!((code, stdout.as_str()), (Some(1), "3\n"));
+        assert!(stderr.ends_with(&shown(0)), "{stderr}");
+    }
+    work.write("main.py", &format!("# moved\n\n{program}"));
+    let (_, _, stderr) = command(&work, &["run", "main.py"]);
+    assert!(stderr.ends_with(&shown(2)), "{stderr}");
+}
+
 /// `explain` says which question answers, or what differs; and makes nothing that is kept.
 ///
 /// Mutants: captured values left out of a kernel's digest; options left out.
@@ -238,6 +287,19 @@ fn a_check_runs_nothing() {
 }
 
 /// Kills: the signatures of decorators not typed.
+/// A function that never ends, called by an assignment, ends a check neither; what stands behind it is checked.
+///
+/// Not planted: no limit, with which this test would wait for ever.
+#[test]
+fn a_check_ends() {
+    let work = Work::new("check_ends");
+    let text = "def forever():\n    n = 0\n    while True:\n        n += 1\nX = forever()\nY = X + 1\nimport nowhere\n";
+    work.write("main.py", text);
+    let (code, _, stderr) = command(&work, &["check", "main.py"]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("nowhere"), "{stderr}");
+}
+
 #[test]
 fn a_check_types_kernels_with_signatures() {
     let work = Work::new("types");

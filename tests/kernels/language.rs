@@ -1,5 +1,5 @@
-//! A program of small kernels, one for each rule of the language that was once broken here. `language.txt` is what CPython
-//! with Numba 0.65.1 prints for it.
+//! Programs of small kernels, one for each rule of the language that was once broken here. `language.txt` and
+//! `errors_and_text.txt` are what CPython with Numba 0.65.1 prints for them.
 
 use super::support::Work;
 
@@ -9,9 +9,20 @@ use super::support::Work;
 /// Kills: `out=` dropped.
 #[test]
 fn kernels_print_what_numba_prints() {
-    let work = Work::new("language");
-    work.write("main.py", include_str!("language.py"));
-    let expected = include_str!("language.txt");
+    check("language", include_str!("language.py"), include_str!("language.txt"));
+}
+
+/// Errors that kernels catch, f-strings, index arrays among other indices, `gcd` and `lcm` of arrays.
+///
+/// Not planted: temporaries of the `try` not given back; the handler's variables as they were before the body.
+#[test]
+fn errors_are_caught_and_text_is_made() {
+    check("caught", include_str!("errors_and_text.py"), include_str!("errors_and_text.txt"));
+}
+
+fn check(name: &str, program: &str, expected: &str) {
+    let work = Work::new(name);
+    work.write("main.py", program);
     work.run().check_output(expected).unwrap();
     let warm = work.run();
     warm.check_output(expected).unwrap();

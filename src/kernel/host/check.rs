@@ -29,7 +29,13 @@ pub(crate) struct Checking {
     unknown: HashSet<Name>,
     /// Modules in which something is wrong, so that names may be missing.
     incomplete: HashSet<Name>,
+    /// How many expressions the running statement of a module's body has evaluated.
+    steps: u32,
 }
+
+/// How many expressions a statement of a module's body may evaluate in a check, with all that it calls: what takes longer,
+/// or never ends, is not known, and so are the names that it would bind.
+const MOST_STEPS: u32 = 1 << 20;
 
 impl Checking {
     /// Adds what is wrong, unless it is known, or comes of a name that only running the program would bind.
@@ -124,6 +130,7 @@ impl Host {
                 self.skip(std::slice::from_ref(stmt));
                 continue;
             }
+            self.checking().steps = 0;
             match self.exec(frame, stmt) {
                 Ok(_) => {}
                 Err(stop) => {
@@ -190,6 +197,13 @@ impl Host {
             }
             _ => false,
         }
+    }
+
+    /// Counts an expression, and stops a check that evaluates too many.
+    pub(super) fn step(&mut self) -> Run<()> {
+        let Some(checking) = &mut self.checking else { return Ok(()) };
+        checking.steps = checking.steps.saturating_add(1);
+        if checking.steps > MOST_STEPS { Err(Stop::Exit(0)) } else { Ok(()) }
     }
 
     /// Stops what a check must not do.

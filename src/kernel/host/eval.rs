@@ -27,6 +27,7 @@ impl Host {
     }
 
     pub(super) fn eval(&mut self, frame: &mut Frame, expr: &Expr) -> Run<Value> {
+        self.step()?;
         if out_of_stack() {
             return raise(E::RecursionError, "maximum recursion depth exceeded");
         }

@@ -279,10 +279,13 @@ fn uncaught_errors_show_where_they_passed() {
     let expected = "Traceback (most recent call last):
   File \"main.py\", line 7, in <module>
     outer(0)
+    ^^^^^^^^
   File \"main.py\", line 5, in outer
     return inner(x)
+           ^^^^^^^^
   File \"main.py\", line 2, in inner
     return 1 / x
+    ^^^^^^^^^^^^
 ZeroDivisionError: division by zero";
     assert_eq!(end, expected);
 }

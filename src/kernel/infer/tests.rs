@@ -440,7 +440,7 @@ fn statements_over_arrays_are_typed() {
 fn what_kernels_cannot_do_is_refused_with_a_word_on_it() {
     for (statement, word) in [
         ("with a as b:\n        pass", "with"),
-        ("try:\n        a[0] = 1\n    except ValueError:\n        pass", "try"),
+        ("try:\n        a[0] = 1\n    except ValueError:\n        pass", "catch `Exception`"),
         ("x = {}", "dict"),
         ("x = [1, 2]", "lists"),
         ("return lambda v: v", "cannot leave"),
