@@ -50,19 +50,23 @@ impl<T: Send + Sync + 'static, R: Reclaim> Snapshot<T, R> {
         see(self.get(&self.pin()))
     }
 
-    /// Puts what `change` makes of the value in its place, if it makes one. It is asked again when another was faster.
-    pub(crate) fn update(&self, mut change: impl FnMut(&T) -> Option<T>) {
+    /// Puts what `change` makes of the value in its place, if it makes one: whether it did. It is asked again when another was
+    /// faster.
+    pub(crate) fn update(&self, mut change: impl FnMut(&T) -> Option<T>) -> bool {
         let guard = self.pin();
         loop {
             let old = self.value.load(Ordering::Acquire);
             // SAFETY: as in `get`.
-            let Some(new) = change(unsafe { self.reclaim.get(old, &guard) }) else { return };
+            let Some(new) = change(unsafe { self.reclaim.get(old, &guard) }) else {
+                return false;
+            };
             let new = Box::into_raw(Box::new(new));
             let expected = if planted(BLIND) { self.value.load(Ordering::Acquire) } else { old };
             let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
             if self.value.compare_exchange(expected, new, success, failure).is_ok() {
                 // SAFETY: it came from a box, and this thread alone took it away: no later guard leads to it.
-                return unsafe { self.reclaim.retire(expected, &guard) };
+                unsafe { self.reclaim.retire(expected, &guard) };
+                return true;
             }
             // SAFETY: it was made above, and went nowhere.
             drop(unsafe { Box::from_raw(new) });
@@ -101,7 +105,7 @@ impl<T: fmt::Debug + Send + Sync + 'static, R: Reclaim> fmt::Debug for Snapshot<
 }
 
 #[cfg(test)]
-mod tests {
+mod races {
     use super::*;
     use crate::race::check;
     #[cfg(any(loom, shuttle))]
@@ -114,12 +118,11 @@ mod tests {
         let shared = Arc::new(Snapshot::<u32, Keep>::new(0));
         let writer = |n: u32| {
             let shared = shared.clone();
-            thread::spawn(move || shared.update(|value| Some(value + n)))
+            thread::spawn(move || assert!(shared.update(|value| Some(value + n))))
         };
         let (one, ten) = (writer(1), writer(10));
-        let guard = shared.pin();
-        let first = *shared.get(&guard);
-        let second = *shared.get(&guard);
+        let look = || shared.with(|value| *value);
+        let (first, second) = (look(), look());
         one.join().unwrap();
         ten.join().unwrap();
         (shared.with(|value| *value), first <= second)
@@ -128,31 +131,37 @@ mod tests {
     const SEEN: [(u32, bool); 1] = [(11, true)];
 
     #[test]
-    fn race_no_change_is_lost() {
+    fn no_change_is_lost() {
         check("snapshot", SEEN, add_and_look);
     }
 
     #[cfg(any(loom, shuttle))]
     #[test]
-    fn race_a_blind_change_is_noticed() {
+    fn a_blind_change_is_noticed() {
         reject(BLIND, SEEN, add_and_look);
     }
+}
 
-    /// Kills: the old value freed at once; not freed at all.
-    #[cfg(not(any(loom, shuttle)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::store::memory::Epoch;
+
+    /// Not planted yet: the old value freed at once; not freed at all.
     #[test]
     fn what_is_replaced_goes_when_nobody_looks() {
-        use crate::store::memory::Epoch;
-        let part = std::sync::Arc::new(7);
+        let part = Arc::new(7);
         let shared = Snapshot::<_, Epoch>::new(Some(part.clone()));
         let guard = shared.pin();
         let seen = shared.get(&guard);
         shared.set(None);
         shared.settle();
-        assert_eq!((seen.as_deref(), std::sync::Arc::strong_count(&part)), (Some(&7), 2));
+        assert_eq!((seen.as_deref(), Arc::strong_count(&part)), (Some(&7), 2));
         drop(guard);
         // Other tests' guards may be in the way for a while.
-        while std::sync::Arc::strong_count(&part) > 1 {
+        while Arc::strong_count(&part) > 1 {
             shared.settle();
             std::thread::yield_now();
         }

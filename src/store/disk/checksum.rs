@@ -310,7 +310,7 @@ mod tests {
         (0..=2200).chain([4096, 4097, 16_383, 16_384, 100_003])
     }
 
-    /// Kills: no scrambling after 16 lines; a last line that is whole added twice; the halves of the secret exchanged.
+    /// Not planted yet: no scrambling after 16 lines; a last line that is whole added twice.
     #[test]
     fn it_is_xxh3() {
         for length in lengths() {
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Both ways, whatever the processor can. Kills: as above, in either.
+    /// Both ways, whatever the processor can.
     #[test]
     fn narrow_and_wide_are_one() {
         for length in lengths().filter(|length| *length > SHORT) {

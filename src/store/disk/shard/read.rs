@@ -5,9 +5,9 @@
 //! fails is looked at once more by the name of the segment, as a mapping can be of a file that has
 //! lost its name.
 
-use super::Shard;
 use super::generation::Held;
 use super::trusted::reason;
+use super::{Shard, View};
 use crate::key::Key;
 use crate::store::disk::format::slot::Location;
 use crate::store::disk::format::{SEGMENT_HEADER, SegmentHeader, SegmentId};
@@ -88,15 +88,20 @@ impl<F: MapFs> Shard<F> {
 
     /// Forgets the mapping of a segment, whose name is gone.
     pub(super) fn forget(&self, segment: SegmentId) {
-        self.view
-            .update(|view| view.segment(segment).map(|_| view.without(|known| known == segment)));
-        self.view.settle();
+        let without =
+            |view: &View<F>| view.segment(segment).map(|_| view.without(|known| known == segment));
+        if self.view.update(without) {
+            self.view.settle();
+        }
     }
 
     /// Forgets the mapping of a segment, which may be of a file that has lost its name; it is mapped when it is read again.
     fn forget_map(&self, segment: SegmentId) {
-        self.view.update(|view| view.segment(segment)?.as_ref().map(|_| view.with(segment, None)));
-        self.view.settle();
+        let unmapped =
+            |view: &View<F>| view.segment(segment)?.as_ref().map(|_| view.with(segment, None));
+        if self.view.update(unmapped) {
+            self.view.settle();
+        }
     }
 
     /// Copies the first `length` bytes at a place, if its segment can be mapped.
