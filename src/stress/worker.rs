@@ -246,7 +246,7 @@ impl Thread<'_> {
         if self.job.images && self.random.below(3) == 0 {
             return self.run_image(key);
         }
-        if self.job.images && writes && self.random.below(2000) == 0 {
+        if writes && !calm && self.random.below(2000) == 0 {
             return self.prune();
         }
         match self.random.below(1000) {

@@ -310,7 +310,7 @@ mod tests {
         (0..=2200).chain([4096, 4097, 16_383, 16_384, 100_003])
     }
 
-    /// Not planted yet: no scrambling after 16 lines; a last line that is whole added twice.
+    /// Kills: a last line that is whole added twice; no scrambling after 16 lines, as the processor does it.
     #[test]
     fn it_is_xxh3() {
         for length in lengths() {
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Both ways, whatever the processor can.
+    /// Both ways, whatever the processor can. Kills: no scrambling after 16 lines, in either way.
     #[test]
     fn narrow_and_wide_are_one() {
         for length in lengths().filter(|length| *length > SHORT) {

@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// Not planted yet: the last line summed too; the last line not copied.
+    /// Kills: the last line summed too; the last line not copied.
     #[test]
     fn a_copy_and_its_checksum_are_of_the_same_bytes() {
         let content: Vec<u8> = (0..9 << 10_u32).map(|n| (n * 7 + (n >> 8)) as u8).collect();
