@@ -115,7 +115,7 @@ fn errors_have_places_and_hints() {
 /// An error shows the lines of the kernels that it left and of the host's call, cold and warm, and where comments moved
 /// the lines since the code was made.
 ///
-/// Not planted: the statement left out of the way out.
+/// Kills: the statement left out of the way out.
 #[test]
 fn errors_show_the_lines_of_kernels() {
     let program = "from numba import njit
@@ -286,10 +286,9 @@ fn a_check_runs_nothing() {
     assert!(!work.folder.join("out.npy").exists());
 }
 
-/// Kills: the signatures of decorators not typed.
 /// A function that never ends, called by an assignment, ends a check neither; what stands behind it is checked.
 ///
-/// Not planted: no limit, with which this test would wait for ever.
+/// Kills: no limit, with which this test waits for ever.
 #[test]
 fn a_check_ends() {
     let work = Work::new("check_ends");
@@ -300,6 +299,9 @@ fn a_check_ends() {
     assert!(stderr.contains("nowhere"), "{stderr}");
 }
 
+/// Kernels are typed for the signatures of their decorators and for those that are asked for.
+///
+/// Kills: the signatures of decorators not typed.
 #[test]
 fn a_check_types_kernels_with_signatures() {
     let work = Work::new("types");

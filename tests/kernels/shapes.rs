@@ -104,6 +104,57 @@ def apply(f, x):
     }
 }
 
+/// Functions of one name are different arguments if they do something else: of one process, and of two after an edit.
+///
+/// Kills: functions left out of the digest of types.
+#[test]
+fn functions_of_one_name_are_different_arguments() {
+    let text = |step: i64| {
+        format!(
+            "\
+from numba import njit
+
+
+def adder(k):
+    @njit
+    def add(x):
+        return x + k
+
+    return add
+
+
+@njit
+def back(x):
+    return x - {step}
+
+
+@njit
+def apply(f, x):
+    return f(x) * 2
+
+
+print(apply(back, 10), apply(adder(1), 10), apply(adder(2), 10))
+"
+        )
+    };
+    let (work, _) = twice(&[("main.py", &text(1))], "18 22 24\n");
+    work.write("main.py", &text(2));
+    work.run().check_output("16 22 24\n").unwrap();
+}
+
+/// Functions at the same place of two files are told apart by what the files hold, also when every file is as it was.
+///
+/// Kills: a file's text left out of its place.
+#[test]
+fn one_place_in_two_files_is_two_places() {
+    let module =
+        |k: i64| format!("from numba import njit\n\n\n@njit\ndef f(x):\n    return x + {k}\n");
+    let main = "import a\nimport b\n\nprint(a.f(10), b.f(10))\n";
+    let (a, b) = (module(1), module(2));
+    let (_, cold) = twice(&[("a.py", &a), ("b.py", &b), ("main.py", main)], "11 12\n");
+    assert_eq!(cold.made().len(), 2, "{:?}", cold.units);
+}
+
 /// A partial that is bound twice shares one compiled body.
 #[test]
 fn partials_share_a_body() {

@@ -1617,6 +1617,32 @@ fn nothing_leaks() {
     assert_eq!(memory::live(), before);
 }
 
+/// An error that a `try` catches gives back the temporaries of its body, and none of the statement around it.
+///
+/// Kills: temporaries of the `try` not given back; those from before it given back there.
+#[test]
+fn a_try_gives_back_its_own_temporaries() {
+    let _alone = alone();
+    let (mut f, p) = function("f", &[("n", Type::I64)], i64s(1));
+    let fresh = |length| zeros(vec![length], Scalar::I64);
+    let inputs = vec![fresh(Expr::int(4)), fresh(f.get(p[0]))];
+    let sum = map(&mut f, inputs, |e| add(e[0].clone(), e[1].clone()));
+    let body = vec![StmtKind::Eval(map_expr(sum)).into()];
+    let attempt = StmtKind::Try(body, vec![], Caught::Dropped).into();
+    let behind = Expr::new(ExprKind::Block(vec![attempt], Box::new(fresh(Expr::int(2)))), i64s(1));
+    let tree = map(&mut f, vec![fresh(Expr::int(2)), behind], |e| {
+        add(add(e[0].clone(), e[1].clone()), Expr::int(1))
+    });
+    f.body = vec![ret(map_expr(tree))];
+    let kernels = load(&[f]);
+
+    let before = memory::live();
+    for n in [4, 3, -1] {
+        assert_eq!(kernels.call("f", &[Data::Int(n)]), "[2][1 1]", "{n}");
+    }
+    assert_eq!(memory::live(), before);
+}
+
 /// A local that was never assigned is empty, and reading through it is an error. Mutants: no check for null.
 #[test]
 fn unset_locals_are_no_memory() {
