@@ -178,6 +178,7 @@ macro_rules! with_element {
         }
     }};
 }
+#[cfg(feature = "cli")]
 pub(crate) use with_element;
 
 /// A tensor that is too large for this machine.
