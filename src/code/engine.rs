@@ -216,6 +216,7 @@ impl Engine {
     }
 
     /// The key of a function that is [named by this digest](Program::define_by).
+    #[cfg(feature = "graph")]
     pub(crate) fn key_by_digest(&self, digest: &Key) -> Key {
         compile::by_digest(&self.0.context, digest)
     }

@@ -218,6 +218,7 @@ impl Tables {
     }
 
     /// The length of the text, in bytes: whole pages.
+    #[cfg(any(feature = "cli", feature = "fuzzing", test))]
     pub(crate) fn text_length(&self) -> usize {
         self.text_length
     }
