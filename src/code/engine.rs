@@ -15,7 +15,7 @@ use cranelift_codegen::ir::Signature;
 use super::artifact::Artifact;
 use super::audit;
 use super::call;
-use super::compile::{self, Compiler, Stream};
+use super::compile::{Compiler, Stream};
 use super::error::CodeError;
 use super::handle::{Handles, TrapInfo};
 use super::load;
@@ -218,7 +218,7 @@ impl Engine {
     /// The key of a function that is [named by this digest](Program::define_by).
     #[cfg(feature = "graph")]
     pub(crate) fn key_by_digest(&self, digest: &Key) -> Key {
-        compile::by_digest(&self.0.context, digest)
+        super::compile::by_digest(&self.0.context, digest)
     }
 
     /// An engine on the same store for the same target, whose code is independent of where it lies.
