@@ -184,9 +184,7 @@ pub(crate) fn state(store: &Store, key: &Key) -> Option<State> {
 /// Remembers a state, unless it is too large for a note.
 pub(crate) fn set_state(store: &Store, key: &Key, state: &State) {
     let bytes = postcard::to_stdvec(state).expect("plain data");
-    if bytes.len() <= MAX_NOTE {
-        let _ = store.set_note(key, &bytes);
-    }
+    let _ = store.set_note(key, &bytes);
 }
 
 /// The digest of a text.
@@ -280,9 +278,7 @@ impl Stamps {
             .collect();
         kept.sort_by(|a, b| (a.0.folder, &a.0.path).cmp(&(b.0.folder, &b.0.path)));
         let bytes = postcard::to_stdvec(&kept).expect("plain data");
-        if bytes.len() <= MAX_NOTE {
-            let _ = store.set_note(key, &bytes);
-        }
+        let _ = store.set_note(key, &bytes);
     }
 
     /// The key of the stamps of the program whose entry this is: the file itself, wherever it lies.

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use super::manifest::text_digest;
 use super::syntax::Span;
 use crate::key::Key;
 
@@ -43,7 +44,7 @@ impl Source {
 
     /// The digest of the text.
     pub(super) fn digest(&self) -> Key {
-        *self.digest.get_or_init(|| Key::from_bytes(*blake3::hash(self.text.as_bytes()).as_bytes()))
+        *self.digest.get_or_init(|| text_digest(self.text.as_bytes()))
     }
 
     /// The line and the column of a byte, both counted from 1, columns in characters.

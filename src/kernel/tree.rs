@@ -33,9 +33,6 @@ const LEAST: usize = 1 << 10;
 /// A tree that nests deeper is not kept: it is decoded by recursion.
 const MAX_DEPTH: usize = 64;
 
-/// The most bytes of a note.
-const MAX_NOTE: usize = 1 << 20;
-
 /// The tree of a text: known to the store, or parsed.
 ///
 /// # Errors
@@ -57,7 +54,7 @@ pub(super) fn parse(
     if module.depth <= MAX_DEPTH
         && let Some(bytes) = encode(&module)
     {
-        // What is not kept is parsed again.
+        // What is not kept, as one that is too large, is parsed again.
         let _ = store.set_note(&key, &bytes);
     }
     Ok(module)
@@ -70,8 +67,7 @@ fn encode(module: &Module) -> Option<Vec<u8>> {
             function.canonical();
         }
     }
-    let bytes = deep(|| postcard::to_stdvec(module)).ok()?;
-    (bytes.len() <= MAX_NOTE).then_some(bytes)
+    deep(|| postcard::to_stdvec(module)).ok()
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8], source: &Arc<Source>) -> Option<T> {

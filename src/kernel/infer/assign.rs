@@ -99,20 +99,19 @@ impl<'w> Walker<'w> {
             Val::Tuple(items) => Ok(items),
             Val::Run { ty: Ty::Tuple(types), expr, .. } => {
                 let expr = self.bind_expr(expr);
-                Ok(types
-                    .iter()
-                    .enumerate()
-                    .map(|(index, ty)| {
-                        let item = Expr::new(
-                            ExprKind::Item(Box::new(expr.clone()), index as u32),
-                            ir_type(ty),
-                        );
-                        self.val_of(ty, item)
-                    })
-                    .collect())
+                Ok(self.items_of(&types, &expr))
             }
             other => Err(other),
         }
+    }
+
+    /// The items of a tuple of these types, whose running part is `expr`.
+    fn items_of(&mut self, types: &[Ty], expr: &Expr) -> Vec<Val> {
+        let item = |(index, ty): (usize, &Ty)| {
+            let kind = ExprKind::Item(Box::new(expr.clone()), index as u32);
+            self.val_of(ty, Expr::new(kind, ir_type(ty)))
+        };
+        types.iter().enumerate().map(item).collect()
     }
 
     /// What a value of type `ty` is, whose running part is `expr`.
@@ -126,19 +125,9 @@ impl<'w> Walker<'w> {
             Ty::Function(function) => Val::Kernel(function.0.clone()),
             Ty::Class(of) => Val::Class((**of).clone()),
             Ty::DType(of) => Val::DType((**of).clone()),
-            Ty::Tuple(items) | Ty::StarArgs(items) if !items.iter().all(has_lanes) => Val::Tuple(
-                items
-                    .iter()
-                    .enumerate()
-                    .map(|(index, ty)| {
-                        let item = Expr::new(
-                            ExprKind::Item(Box::new(expr.clone()), index as u32),
-                            ir_type(ty),
-                        );
-                        self.val_of(ty, item)
-                    })
-                    .collect(),
-            ),
+            Ty::Tuple(items) | Ty::StarArgs(items) if !items.iter().all(has_lanes) => {
+                Val::Tuple(self.items_of(items, &expr))
+            }
             Ty::StarArgs(items) => Val::run(Ty::Tuple(items.clone()), expr),
             other => Val::run(other.clone(), expr),
         }

@@ -1,5 +1,7 @@
 //! Python's builtin functions, and what the prelude asks of the walk.
 
+use std::sync::Arc;
+
 use super::expr::is_array;
 use super::ops::if_else;
 use super::params::Keywords;
@@ -8,8 +10,16 @@ use super::walk::{Res, Walker};
 use crate::kernel::ir::{self, BinaryOp as Op, Expr, ExprKind, MathFn, StmtKind, UnaryOp as Un};
 use crate::kernel::rules;
 use crate::kernel::syntax::{BinaryOp, Span};
-use crate::kernel::types::{IntTy, Literal, Ty, TypeClass};
+use crate::kernel::types::{ArrayTy, IntTy, Literal, Ty, TypeClass};
 use crate::kernel::value::Value;
+
+/// An array, and one of its axes counted from the first.
+fn array_axis<'a>(array: &'a Val, axis: &Val) -> Option<(&'a Arc<ArrayTy>, &'a Expr, i64)> {
+    let (Val::Run { ty: Ty::Array(ty), expr, .. }, Some(axis)) = (array, axis.known_int()) else {
+        return None;
+    };
+    Some((ty, expr, if axis < 0 { axis + i64::from(ty.ndim) } else { axis }))
+}
 
 impl Walker<'_> {
     /// A function that cachelift provides.
@@ -396,13 +406,8 @@ impl Walker<'_> {
             }),
             // The shape without one axis, or with another length there.
             ("shape_without", [array, axis]) | ("shape_with", [array, axis, _]) => {
-                let (Val::Run { ty: Ty::Array(ty), expr, .. }, Some(axis)) =
-                    (array, axis.known_int())
-                else {
-                    return Ok(None);
-                };
+                let Some((ty, expr, axis)) = array_axis(array, axis) else { return Ok(None) };
                 let ndim = i64::from(ty.ndim);
-                let axis = if axis < 0 { axis + ndim } else { axis };
                 let lengths = (0..ndim)
                     .filter_map(|other| match args.get(2) {
                         with if other == axis => with.cloned(),
@@ -416,13 +421,8 @@ impl Walker<'_> {
             }
             // The axes moved so that this one comes first.
             ("axis_first", [array, axis]) => {
-                let (Val::Run { ty: Ty::Array(ty), expr, .. }, Some(axis)) =
-                    (array, axis.known_int())
-                else {
-                    return Ok(None);
-                };
+                let Some((ty, expr, axis)) = array_axis(array, axis) else { return Ok(None) };
                 let ndim = i64::from(ty.ndim);
-                let axis = if axis < 0 { axis + ndim } else { axis };
                 let mut axes = vec![axis as u32];
                 axes.extend((0..ndim).filter(|other| *other != axis).map(|axis| axis as u32));
                 Some(self.transposed(ty, expr.clone(), axes))
