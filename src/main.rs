@@ -22,8 +22,11 @@ const HUGE: usize = 2 << 20;
 impl Allocator {
     /// Asks for huge pages under a block, if it is large.
     fn advise(start: *mut u8, size: usize) {
+        if size < LARGE || start.is_null() {
+            return;
+        }
         let skipped = start.align_offset(HUGE);
-        if size >= LARGE && !start.is_null() && skipped < size {
+        if skipped < size {
             let whole = (size - skipped) / HUGE * HUGE;
             // SAFETY: these whole pages lie inside a block that was allocated; their contents do not change.
             let _ = unsafe { madvise(start.add(skipped).cast(), whole, Advice::LinuxHugepage) };
